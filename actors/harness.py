@@ -1,0 +1,106 @@
+"""What any agent harness says, in words that belong to none of them.
+
+A harness (Claude Code first) maps its own frames to these; `actors.outbound` turns them into a
+well-framed run. Within one session they come in stream order.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class Said(msgspec.Struct, frozen=True, tag=True):
+    """One thing a harness session said about the turn in hand."""
+
+
+class TextSaid(Said, frozen=True):
+    """More text of a block. A new `block_id` means a new part."""
+
+    block_id: str
+    text: str
+
+
+class ThoughtSaid(Said, frozen=True):
+    """More thinking of a block."""
+
+    block_id: str
+    text: str
+
+
+class BlockEnded(Said, frozen=True):
+    """The block is complete. A block may also end silently, when something else follows."""
+
+    block_id: str
+
+
+class ToolCalled(Said, frozen=True, kw_only=True):
+    """The model calls a tool. `inner`: a sub-agent does, so it shows only if it is gated."""
+
+    tool_call_id: str
+    tool_name: str
+    input: Any
+    inner: bool = False
+
+
+class ToolReturned(Said, frozen=True, kw_only=True):
+    """A call's result. `denied`: it never ran because somebody said no."""
+
+    tool_call_id: str
+    output: Any
+    is_error: bool = False
+    denied: bool = False
+
+
+class PermissionAsked(Said, frozen=True, kw_only=True):
+    """The harness waits for a decision. May come before the `ToolCalled` of the same id."""
+
+    tool_call_id: str
+    tool_name: str
+    input: Any
+
+
+class PermissionWithdrawn(Said, frozen=True):
+    """The harness no longer waits for this decision (it was interrupted)."""
+
+    tool_call_id: str
+
+
+class Told(Said, frozen=True, kw_only=True):
+    """Something a person should know that is not the model's text; becomes a notice."""
+
+    level: Literal["info", "warning", "error"]
+    code: str
+    text: str
+
+
+class TurnEnded(Said, frozen=True, kw_only=True):
+    """The last word about the turn that `prompt_id` began. Nothing of that turn follows."""
+
+    prompt_id: str
+    status: Literal["completed", "interrupted", "failed"]
+    code: str | None = None
+    """A stable class of failure, for notices and logs (`not_logged_in`, `rate_limited`, …)."""
+    text: str | None = None
+    """For people: cause and next step, without paths or secrets."""
+
+
+AnySaid = (
+    TextSaid
+    | ThoughtSaid
+    | BlockEnded
+    | ToolCalled
+    | ToolReturned
+    | PermissionAsked
+    | PermissionWithdrawn
+    | Told
+    | TurnEnded
+)
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to one `PermissionAsked`."""
+
+    allowed: bool
+    message: str = ""
+    """To the model, when denied; never empty on the wire to the harness."""
+    updated_input: dict[str, Any] | None = None

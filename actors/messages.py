@@ -1,0 +1,177 @@
+"""Every message an actor sends or receives, grouped by channel. Values only: no channel inside."""
+
+from typing import Literal
+
+import msgspec
+
+from actors.events import Draft, Event, Notice
+from actors.harness import AnySaid, Decision
+
+
+class Message(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """A value on a channel. A reply is matched by id, never by callback."""
+
+
+# --- grants: GrantWatcher → root ---------------------------------------------------------------
+
+
+class ThreadGranted(Message, frozen=True, kw_only=True):
+    """The bot takes part in a thread. Said anew when it was revoked and granted while away."""
+
+    thread_id: str
+    joined_seq: int
+    """Of the latest join; history since then is `seq >= joined_seq` (3.1)."""
+    last_seq: int | None = None
+    """Head of the thread if known: at or below the floor there is nothing to read (9.1)."""
+    open_runs: tuple[str, ...] = ()
+    """The bot's own runs that were never finished (4.3)."""
+
+
+class ThreadRevoked(Message, frozen=True):
+    """The bot no longer takes part in a thread."""
+
+    thread_id: str
+
+
+GrantChange = ThreadGranted | ThreadRevoked
+
+
+# --- thread inbox ------------------------------------------------------------------------------
+
+
+class EventsSeen(Message, frozen=True):
+    """Committed events, ascending and without gaps; from the subscription."""
+
+    events: tuple[Event, ...]
+
+
+class CaughtUp(Message, frozen=True):
+    """The subscription has sent what was head when it began."""
+
+    seq: int
+
+
+class HarnessSaid(Message, frozen=True):
+    """What the harness session said, in stream order; from QueryActor."""
+
+    said: tuple[AnySaid, ...]
+
+
+class SessionEnded(Message, frozen=True, kw_only=True):
+    """The harness session is gone, its process tree with it; from QueryActor.
+
+    `code` None: it was closed on purpose. `prompt_id`: the turn it took down, if any.
+    """
+
+    prompt_id: str | None = None
+    code: str | None = None
+    text: str | None = None
+
+
+class ApprovalSettled(Message, frozen=True, kw_only=True):
+    """The one outcome of one permission request; from ApprovalActor."""
+
+    run_id: str
+    tool_call_id: str
+    decision: Decision
+
+
+class ApprovalRejected(Message, frozen=True, kw_only=True):
+    """Somebody answered who may not; said once for each principal and call; from ApprovalActor."""
+
+    run_id: str
+    notice: Notice
+
+
+class Landed(Message, frozen=True):
+    """The run is on the server up to and with its `run_finished`; from OutboxActor."""
+
+    run_id: str
+
+
+class Drain(Message, frozen=True):
+    """Begin no further turn, interrupt the one in hand, then leave; from root."""
+
+
+ThreadInbox = (
+    EventsSeen
+    | CaughtUp
+    | HarnessSaid
+    | SessionEnded
+    | ApprovalSettled
+    | ApprovalRejected
+    | Landed
+    | Drain
+)
+
+
+# --- query inbox: ThreadActor → QueryActor -----------------------------------------------------
+
+
+class StartTurn(Message, frozen=True, kw_only=True):
+    """Give the harness a prompt; opens the session if there is none."""
+
+    prompt_id: str
+    text: str
+
+
+class Decide(Message, frozen=True, kw_only=True):
+    """Answer a permission request of the harness."""
+
+    tool_call_id: str
+    decision: Decision
+
+
+class Interrupt(Message, frozen=True):
+    """Stop the turn within the cooperative budget, else by closing the session."""
+
+    prompt_id: str
+
+
+class Close(Message, frozen=True):
+    """Close the session and leave."""
+
+
+QueryInbox = StartTurn | Decide | Interrupt | Close
+
+
+# --- approvals: ThreadActor → ApprovalActor ----------------------------------------------------
+
+
+class ApprovalAsked(Message, frozen=True, kw_only=True):
+    """A call of a run waits for a decision."""
+
+    run_id: str
+    tool_call_id: str
+
+
+class ApprovalAnswered(Message, frozen=True, kw_only=True):
+    """Somebody decided, rightly or not; may come before the question."""
+
+    run_id: str
+    tool_call_id: str
+    principal_id: str
+    role: str | None
+    kind: Literal["approval", "result"]
+    decision: Decision
+
+
+class RunEnded(Message, frozen=True):
+    """The run is over: whatever of it is parked or kept is forgotten."""
+
+    run_id: str
+
+
+ApprovalInbox = ApprovalAsked | ApprovalAnswered | RunEnded
+
+
+# --- outbox: ThreadActor → OutboxActor ---------------------------------------------------------
+
+
+class Append(Message, frozen=True):
+    """Drafts to append, in order."""
+
+    drafts: tuple[Draft, ...]
+
+
+OutboxInbox = Append

@@ -1,0 +1,173 @@
+"""What actors need from the outside, as protocols that `scuba/` fills.
+
+Every method may be cancelled at any await; none holds a lock across one that a caller can see.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import msgspec
+import trio
+
+from actors.events import Draft, Event
+from actors.harness import AnySaid, Decision
+from actors.messages import ThreadGranted, ThreadInbox, ThreadRevoked
+
+
+class Position(msgspec.Struct, frozen=True):
+    """A place in one log, for all time (1.6)."""
+
+    log_epoch: str
+    seq: int
+
+
+class Keyed(msgspec.Struct, frozen=True):
+    """A draft with the key under which it is appended; never changes again (6.2)."""
+
+    key: str
+    draft: Draft
+
+
+class Unavailable(Exception):
+    """The server could not be reached, or asks to wait. The same call may be repeated."""
+
+    def __init__(self, detail: str, retry_after_s: float | None = None) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
+
+
+class Refused(Exception):
+    """The server said no. The same call will be refused again."""
+
+    def __init__(self, code: str, detail: str, status: int, index: int | None = None) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code, self.detail, self.status, self.index = code, detail, status, index
+
+
+class SessionFailed(Exception):
+    """A harness session could not start, or ended by itself.
+
+    `code` is stable, `text` is for people (no path, no secret), `detail` for the operator's log.
+    `lost_session`: the session to resume is unknown to the harness; a fresh one may work.
+    """
+
+    def __init__(
+        self, code: str, text: str, detail: str = "", *, lost_session: bool = False
+    ) -> None:
+        super().__init__(f"{code}: {detail or text}")
+        self.code, self.text, self.detail, self.lost_session = code, text, detail, lost_session
+
+
+class HarnessSession(Protocol):
+    """One live conversation with a harness. Made by `Harness.open`, closed by its context."""
+
+    @property
+    def session_id(self) -> str:
+        """By which the harness resumes this conversation; may change during a session."""
+        ...
+
+    async def receive(self) -> Sequence[AnySaid]:
+        """Return all that waits, at least one item, in order.
+
+        Raises SessionFailed when the session has ended, after everything it said was returned.
+        """
+        ...
+
+    async def prompt(self, prompt_id: str, text: str) -> None:
+        """Begin a turn. Raises SessionFailed when the harness does not take it in time."""
+        ...
+
+    def decide(self, tool_call_id: str, decision: Decision) -> bool:
+        """Answer a permission; False (and no effect) when it is not waiting."""
+        ...
+
+    async def interrupt(self, prompt_id: str) -> None:
+        """Ask for the end of the turn; return when it is acknowledged. May wait for ever."""
+        ...
+
+
+class Harness(Protocol):
+    """Opens sessions. One per kind of agent, shared by all threads."""
+
+    @property
+    def name(self) -> str:
+        """For `run_started.agent`."""
+        ...
+
+    @property
+    def model(self) -> str | None:
+        """As configured; None for the harness's own default."""
+        ...
+
+    def open(
+        self, thread_id: str, resume: str | None
+    ) -> AbstractAsyncContextManager[HarnessSession]:
+        """Start a session for a thread, resuming `resume` when given.
+
+        Entering raises SessionFailed. Leaving ends the process tree, shielded, within 8 s.
+        """
+        ...
+
+
+class ThreadLog(Protocol):
+    """The Bubble server as seen by one bot: append and read by HTTP, live by one socket."""
+
+    @property
+    def log_epoch(self) -> str:
+        """Of the server's log; known once connected."""
+        ...
+
+    async def append(self, thread_id: str, events: Sequence[Keyed]) -> Sequence[int]:
+        """Append all or nothing; return their seqs in order. One attempt.
+
+        Raises Unavailable (repeat unchanged) or Refused (`index`: the event to blame, if one is).
+        """
+        ...
+
+    async def window(self, thread_id: str, after: int, newest: int) -> Sequence[Event]:
+        """Return at most the newest `newest` events above `after`, ascending.
+
+        The beginning of a run or bare message that the window would cut is included, even from
+        below `after`. Retries by itself while the server is unavailable; raises Refused.
+        """
+        ...
+
+    async def run_events(self, thread_id: str, run_id: str) -> Sequence[Event]:
+        """Return every event of one run, ascending. Retries and raises as `window`."""
+        ...
+
+    def subscribe(
+        self, thread_id: str, after: int, inbox: trio.MemorySendChannel[ThreadInbox]
+    ) -> AbstractAsyncContextManager[None]:
+        """Send `EventsSeen` (gapless from `after + 1`) and `CaughtUp` to `inbox` until left.
+
+        Lives through reconnects. Never blocks the socket: a full inbox is a laggard, which is
+        unsubscribed and resumed at its cursor once it has taken what it was sent. The grants
+        stream, not the subscription, tells of a lost thread.
+        """
+        ...
+
+    async def grants(self, into: trio.MemorySendChannel[ThreadGranted | ThreadRevoked]) -> None:
+        """Send each change of this bot's thread grants, snapshot first, until cancelled."""
+        ...
+
+
+class Journal(Protocol):
+    """The local store of one bot."""
+
+    def checkpoints(self) -> Mapping[str, Position]:
+        """Return the settlement checkpoint of every thread that has one."""
+        ...
+
+    async def settle(self, thread_id: str, position: Position) -> None:
+        """Move a thread's checkpoint; never backwards within one log epoch. Durable on return."""
+        ...
+
+    def session_id(self, thread_id: str) -> str | None:
+        """Return the harness session to resume for a thread."""
+        ...
+
+    async def remember_session(self, thread_id: str, session_id: str | None) -> None:
+        """Keep (or, with None, forget) a thread's harness session."""
+        ...
