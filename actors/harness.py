@@ -97,6 +97,13 @@ AnySaid = (
 )
 
 
+class Supplied(msgspec.Struct, frozen=True):
+    """The result of a call that somebody gave in the tool's place."""
+
+    output: Any
+    is_error: bool = False
+
+
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to one `PermissionAsked`."""
 
@@ -104,3 +111,5 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     """To the model, when denied; never empty on the wire to the harness."""
     updated_input: dict[str, Any] | None = None
+    supplied: Supplied | None = None
+    """Set on a denial: the call does not run here, and this is its outcome on the thread."""
