@@ -1,0 +1,55 @@
+"""The tables of the journal, as numbered steps that only ever go forward."""
+
+import sqlite3
+
+MIGRATIONS = (
+    # 1
+    """
+    CREATE TABLE checkpoints (
+        thread_id TEXT PRIMARY KEY, log_epoch TEXT NOT NULL, seq INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE sessions (
+        thread_id TEXT PRIMARY KEY, session_id TEXT NOT NULL
+    ) WITHOUT ROWID;
+    """,
+)
+"""Step n brings version n - 1 to n. A step that was shipped never changes."""
+
+
+class TooNew(Exception):
+    """The file was written by a later version of scuba."""
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring the file to the newest version; all or nothing. Raises TooNew or sqlite3.Error."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+        )
+        for step in MIGRATIONS[_version(connection) :]:
+            for statement in filter(str.strip, step.split(";")):
+                connection.execute(statement)
+        put_meta(connection, "schema_version", str(len(MIGRATIONS)))
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    version = int(meta(connection, "schema_version") or 0)
+    if version > len(MIGRATIONS):
+        raise TooNew(f"version {version}, and this scuba knows {len(MIGRATIONS)}")
+    return version
+
+
+def meta(connection: sqlite3.Connection, name: str) -> str | None:
+    """Return one fact about the file itself."""
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def put_meta(connection: sqlite3.Connection, name: str, value: str) -> None:
+    """Keep one fact about the file itself."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))

@@ -1,0 +1,171 @@
+"""The journal: nothing settled is forgotten, nothing goes back, a broken file is named."""
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.ports import Journal, Position
+from scuba.errors import ConfigError, ScubaError
+from scuba.journal import open_journal
+from scuba.journal.schema import MIGRATIONS
+
+POSITIONS = st.builds(Position, st.sampled_from(["e1", "e2"]), st.integers(0, 20))
+
+
+async def test_what_is_settled_and_remembered_is_there_after_opening_again(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with open_journal(path) as journal:
+        port: Journal = journal
+        await port.settle("thr_a", Position("e1", 7))
+        await port.settle("thr_b", Position("e1", 2**53 - 1))
+        await port.remember_session("thr_a", "s1")
+        await port.remember_session("thr_b", "s2")
+        await port.remember_session("thr_b", None)
+
+    async with open_journal(path) as journal:
+        assert journal.checkpoints() == {
+            "thr_a": Position("e1", 7),
+            "thr_b": Position("e1", 2**53 - 1),
+        }
+        assert journal.session_id("thr_a") == "s1"
+        assert journal.session_id("thr_b") is None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(POSITIONS, max_size=8))
+def test_a_checkpoint_never_goes_back_within_an_epoch(positions: list[Position]) -> None:
+    """In memory and in the file alike, whatever the order of settling."""
+
+    async def main(folder: str) -> None:
+        async with open_journal(Path(folder) / "journal.db") as journal:
+            model: Position | None = None
+            for position in positions:
+                await journal.settle("t", position)
+                if model is None or model.log_epoch != position.log_epoch:
+                    model = position
+                model = max(model, position, key=lambda one: one.seq)
+                rows = journal._connection.execute("SELECT log_epoch, seq FROM checkpoints")
+
+                assert journal.checkpoints()["t"] == model
+                assert [Position(*row) for row in rows] == [model]
+
+    with TemporaryDirectory() as folder:
+        trio.run(main, folder)
+
+
+async def test_settling_at_once_from_many_threads_keeps_every_thread(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with open_journal(path) as journal, trio.open_nursery() as nursery:
+        for number in range(50):
+            nursery.start_soon(journal.settle, f"thr_{number}", Position("e", number))
+
+    async with open_journal(path) as journal:
+        assert {position.seq for position in journal.checkpoints().values()} == set(range(50))
+
+
+async def test_a_cancelled_settle_is_whole_or_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with open_journal(path) as journal:
+        with trio.move_on_after(0):
+            await journal.settle("t", Position("e", 1))
+        in_memory = dict(journal.checkpoints())
+
+    async with open_journal(path) as journal:
+        assert dict(journal.checkpoints()) == in_memory
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\0\0", b"{}", b"SQLite format 3\0" + b"x" * 5000, b"not a database" * 400],
+    ids=["two NUL bytes", "another format", "header and rubbish", "text"],
+)
+async def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path, content: bytes) -> None:
+    """Field case 7.4, as far as it goes yet: a clear error, and the file is left as it was."""
+    path = tmp_path / "journal.db"
+    path.write_bytes(content)
+
+    with pytest.raises(ConfigError) as caught:
+        async with open_journal(path):
+            pass
+
+    assert str(path) in caught.value.what
+    assert "move the file away" in caught.value.hint
+    assert path.read_bytes() == content
+
+
+async def test_a_file_cut_in_half_is_named(tmp_path: Path) -> None:
+    """Field case 7.4: half of a database is not taken for a whole one."""
+    path = tmp_path / "journal.db"
+    async with open_journal(path) as journal:
+        for number in range(200):
+            await journal.remember_session(f"thr_{number}", "s" * 100)
+    os.truncate(path, path.stat().st_size // 2)
+
+    with pytest.raises(ConfigError, match="cannot be used"):
+        async with open_journal(path):
+            pass
+
+
+async def test_an_empty_file_is_a_new_journal(tmp_path: Path) -> None:
+    """Field case 7.4."""
+    (tmp_path / "journal.db").touch()
+    async with open_journal(tmp_path / "journal.db") as journal:
+        assert journal.checkpoints() == {}
+
+
+@pytest.mark.parametrize("name", ["", "missing/journal.db"], ids=["a directory", "no directory"])
+async def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path, name: str) -> None:
+    """Field case 7.4, the permission case: root may read all, so other refusals stand for it."""
+    with pytest.raises(ConfigError) as caught:
+        async with open_journal(tmp_path / name):
+            pass
+
+    assert str(tmp_path / name) in caught.value.what
+
+
+async def test_a_journal_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with open_journal(path):
+        pass
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
+    connection.close()
+
+    with pytest.raises(ConfigError, match="later scuba: version 99"):
+        async with open_journal(path):
+            pass
+
+
+async def test_a_journal_belongs_to_one_principal(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with open_journal(path, principal_id="bot-a"):
+        pass
+    async with open_journal(path, principal_id="bot-a"):
+        pass
+
+    with pytest.raises(ConfigError, match="belongs to bot-a, not to bot-b"):
+        async with open_journal(path, principal_id="bot-b"):
+            pass
+
+
+async def test_a_write_that_fails_is_told_and_changes_nothing(tmp_path: Path) -> None:
+    async with open_journal(tmp_path / "journal.db") as journal:
+        await journal.settle("t", Position("e", 1))
+        journal._connection.execute("PRAGMA query_only = ON")
+
+        with pytest.raises(ScubaError, match=r"cannot write the journal .*journal\.db"):
+            await journal.settle("t", Position("e", 2))
+        assert journal.checkpoints() == {"t": Position("e", 1)}
+
+
+def test_every_shipped_schema_comes_up_to_date() -> None:
+    """Version 1 is the first; each later step adds its file here."""
+    assert len(MIGRATIONS) == 1
