@@ -1,0 +1,106 @@
+"""A byte stream to one peer on which every write moves on or ends the connection."""
+
+import contextlib
+import socket
+import struct
+from collections.abc import Callable
+
+import trio
+
+READ_BYTES = 65_536
+PIECE_BYTES = 16_384
+"""What a peer must take within `write_s` to count as progress."""
+LINGER_S = 2.0
+"""Longest wait for a peer to read the last words and close its side."""
+GOODBYE_S = 1.0
+"""Longest time a cancelled connection holds up its server."""
+
+
+class ConnectionGone(ConnectionError):
+    """The peer left, broke off, or took nothing for too long. Nothing more can be sent."""
+
+
+class BoundedStream:
+    """Owns one transport and closes it. Writes go out whole and in order, whoever calls."""
+
+    def __init__(self, transport: trio.abc.Stream, write_s: float) -> None:
+        self._transport = transport
+        self._write_s = write_s
+        self._turn = trio.Lock()
+        self.gone = False
+        """Nothing more can be sent."""
+        self.ended = False
+        """Nothing more will come."""
+
+    async def read(self) -> bytes:
+        """Return what came next; empty when the peer has sent its last, or is gone."""
+        if self.ended:
+            await trio.lowlevel.checkpoint()
+            return b""
+        data = b""
+        try:
+            data = bytes(await self._transport.receive_some(READ_BYTES))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self.gone = True
+        self.ended = not data
+        return data
+
+    async def write(self, render: Callable[[], bytes]) -> None:
+        """Send what `render` returns. It is called when this write has its turn.
+
+        So what a protocol object has said and what is on the wire have one order, and a write
+        cancelled before its turn has said nothing. One that is cancelled, or makes no progress
+        for `write_s`, after that cuts the connection: part of a message is worse than none.
+        Raises `ConnectionGone`, never without a checkpoint, so a loop that only sends ends.
+        """
+        async with self._turn:
+            await trio.lowlevel.checkpoint()
+            if self.gone:
+                raise ConnectionGone("the connection is closed")
+            data = memoryview(render())
+            try:
+                for start in range(0, len(data), PIECE_BYTES):
+                    with trio.fail_after(self._write_s):
+                        await self._transport.send_all(data[start : start + PIECE_BYTES])
+            except trio.TooSlowError:
+                await self.cut()
+                raise ConnectionGone(f"the peer took nothing for {self._write_s:g} s") from None
+            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                await self.cut()
+                raise ConnectionGone("the peer has closed the connection") from error
+            except BaseException:
+                await self.cut()
+                raise
+
+    async def cut(self) -> None:
+        """Close without a word, and have the kernel forget what the peer did not take."""
+        self.gone = self.ended = True
+        reset_on_close(self._transport)
+        with trio.move_on_after(GOODBYE_S, shield=True):
+            await trio.aclose_forcefully(self._transport)
+
+    async def linger(self) -> None:
+        """Say that nothing follows, and let the peer read: closing on unread data takes it back."""
+        with trio.move_on_after(LINGER_S):
+            if isinstance(self._transport, trio.abc.HalfCloseableStream) and not self.gone:
+                with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                    await self._transport.send_eof()
+            while await self.read():
+                pass
+
+    async def aclose(self) -> None:
+        """Close politely, within `GOODBYE_S`, also when cancelled."""
+        self.gone = self.ended = True
+        with (
+            trio.move_on_after(GOODBYE_S, shield=True),
+            contextlib.suppress(trio.BrokenResourceError),
+        ):
+            await self._transport.aclose()
+
+
+def reset_on_close(transport: trio.abc.Stream) -> None:
+    """Make the coming close of a TCP connection a reset; other transports are left alone."""
+    below: object = getattr(transport, "transport_stream", transport)  # that of TLS
+    if isinstance(below, trio.SocketStream):
+        with contextlib.suppress(OSError):  # closed already
+            below.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
