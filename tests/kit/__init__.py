@@ -1,0 +1,1 @@
+"""Helpers for the tests: readers, fakes and clocks that more than one of them needs."""
