@@ -1,0 +1,235 @@
+"""The drain rule: which messages of others are final, and what becomes the next prompt (5.4, 5.5).
+
+Pure. A run is final at the event that made it so, and a message is taken once: when its final seq
+lies above everything that is settled. So a checkpoint at `Input.through_seq` covers exactly what
+was taken, and a run that began below it but ends above it still drains.
+"""
+
+from collections.abc import Iterable
+from math import inf
+
+import msgspec
+
+from actors.clean import clean_text
+from actors.events import Event, Part, RunFinished, RunStarted, SeenChunk
+
+MAX_BATCH = 256
+"""Events in one append (12): by then the rest of a bare message has come, or never will."""
+
+
+class Input(msgspec.Struct, frozen=True):
+    """What was final, as one message; `text` is None when all of it was silent."""
+
+    text: str | None
+    through_seq: int
+
+
+class _Run:
+    """A message by somebody else that is not settled."""
+
+    __slots__ = (
+        "bare_left",
+        "final_seq",
+        "first_seq",
+        "last_seq",
+        "open",
+        "parts",
+        "silent",
+        "started",
+    )
+
+    def __init__(self, first_seq: int, *, silent: bool = False) -> None:
+        self.first_seq = first_seq
+        self.last_seq = first_seq
+        self.final_seq: int | None = None
+        self.silent = silent
+        self.started = silent
+        self.bare_left = 0
+        self.parts: list[list[str]] = []
+        self.open: dict[str, list[str]] = {}
+
+    def take_in(self, event: Event) -> None:
+        self.last_seq = event.seq
+        match event.body:
+            case RunStarted():
+                self.started, self.final_seq = True, None
+            case RunFinished():
+                self.final_seq = event.seq
+            case body:
+                if isinstance(body, Part) and not self.silent:
+                    self._read(body.chunk)
+                if not self.started:
+                    self.bare_left = event.bare_left or 0
+                    self.final_seq = None if self.bare_left else event.seq
+
+    def _read(self, chunk: SeenChunk) -> None:
+        part_id = chunk.id or ""
+        if chunk.type == "text-start" or (chunk.type == "text-delta" and part_id not in self.open):
+            self.parts.append([])
+            self.open[part_id] = self.parts[-1]
+        if chunk.type == "text-delta" and chunk.delta:
+            self.open[part_id].append(chunk.delta)
+        elif chunk.type == "text-end":
+            self.open.pop(part_id, None)
+
+    @property
+    def text(self) -> str:
+        """The text parts in order of appearance, a blank line between two."""
+        return _joined("".join(part) for part in self.parts)
+
+
+class Drain:
+    """What others said on one thread and the bot has not taken yet.
+
+    `floor` is the settlement checkpoint: what was final at or below it never comes out.
+    """
+
+    def __init__(self, own_principal_id: str, floor: int) -> None:
+        self._own = own_principal_id
+        self._floor = floor
+        self._settled_seq = floor
+        self._seen_seq = 0
+        self._view_start = 1
+        self._view_author: str | None = None
+        self._runs: dict[str, _Run] = {}
+        self._headless: dict[str, list[Event]] = {}
+        self._counts_bare = False
+
+    @property
+    def settled_seq(self) -> int:
+        """Everything of others that was final up to here was taken, or lies below the floor."""
+        return self._settled_seq
+
+    @property
+    def waiting(self) -> bool:
+        """True when `take` would return something."""
+        return bool(self._ready())
+
+    def observe(self, event: Event) -> None:
+        """Take in any event, ascending; own ones, and seqs seen before, change nothing (2.7)."""
+        if event.seq <= self._seen_seq:
+            return
+        self._move_view(event)
+        run_id = event.run_id
+        if run_id is None or not _is_of_a_message(event):
+            return
+        if run_id in self._headless:
+            self._behead(run_id, event)
+        elif run_id in self._runs or event.principal_id != self._own:
+            self._receive(run_id, event)
+
+    def take(self) -> Input | None:
+        """Return all that is final as one message; None when nothing is.
+
+        Messages stand in the order in which they began: so the thread shows them to people (5.5),
+        each at the place of its first event.
+        """
+        ready = self._ready()
+        if not ready:
+            return None
+        runs = sorted((self._runs.pop(run_id) for run_id in ready), key=lambda run: run.first_seq)
+        self._settled_seq = max(run.final_seq or 0 for run in runs)
+        return Input(_joined(run.text for run in runs) or None, self._settled_seq)
+
+    def needs(self) -> set[str]:
+        """Return the runs that began before our view; until filled, later ones wait for them."""
+        return set(self._headless)
+
+    def fill(self, run_id: str, events: Iterable[Event]) -> None:
+        """Take in a needed run as fetched, ascending; without its beginning it will be silent.
+
+        What was fetched beyond the last observed event is left to `observe`.
+        """
+        seen = self._headless.pop(run_id, None)
+        if seen is None:
+            return
+        known = (event for event in events if event.seq <= self._seen_seq)
+        fetched = {event.seq: event for event in known if _is_of_a_message(event)}
+        whole = fetched | {event.seq: event for event in seen}
+        ordered = [whole[seq] for seq in sorted(whole)]
+        if self._is_own(ordered):
+            return
+        if not fetched or self._is_headless(ordered):
+            self._runs[run_id] = _Run(ordered[0].seq, silent=True)
+        for event in ordered:
+            self._receive(run_id, event, begins=True)
+
+    def _move_view(self, event: Event) -> None:
+        if event.seq != self._seen_seq + 1:
+            self._view_start, self._view_author = event.seq, event.principal_id
+        elif event.principal_id != self._view_author:
+            self._view_author = None
+        self._seen_seq = event.seq
+        self._counts_bare |= event.bare_left is not None
+
+    def _receive(self, run_id: str, event: Event, *, begins: bool = False) -> None:
+        run = self._runs.get(run_id)
+        if run is None:
+            if not (begins or self._begins_with(event)):
+                self._behead(run_id, event)
+                return
+            if isinstance(event.body, RunFinished) and not begins:
+                return  # its run is settled, or our own
+            run = self._runs[run_id] = _Run(event.seq)
+        run.take_in(event)
+        if run.final_seq is not None and run.final_seq <= self._settled_seq:
+            del self._runs[run_id]
+
+    def _begins_with(self, event: Event) -> bool:
+        """Tell whether nothing of the event's run can lie before it.
+
+        A bare message is one batch by one author: only what stands at the beginning of a view,
+        with nobody else in between, may be the rest of one. A floor never splits one.
+        """
+        if isinstance(event.body, RunStarted) or self._view_start == 1:
+            return True
+        if event.bare_left is None:
+            return False
+        return self._view_start == self._floor + 1 or self._view_author is None
+
+    def _behead(self, run_id: str, event: Event) -> None:
+        if isinstance(event.body, RunFinished) and event.seq <= self._settled_seq:
+            self._headless.pop(run_id, None)
+        else:
+            self._headless.setdefault(run_id, []).append(event)
+
+    def _ready(self) -> list[str]:
+        """Return what is final below the first seq at which an unfinished business may be."""
+        bound = min(
+            [self._may_be_final_at(events) for events in self._headless.values()]
+            + [run.first_seq for run in self._runs.values() if self._arrives(run)],
+            default=inf,
+        )
+        return [
+            run_id
+            for run_id, run in self._runs.items()
+            if run.final_seq is not None and run.final_seq < bound
+        ]
+
+    def _may_be_final_at(self, events: list[Event]) -> float:
+        return next((event.seq for event in events if event.seq > self._settled_seq), inf)
+
+    def _arrives(self, run: _Run) -> bool:
+        """Tell whether a bare message is half here: its batch may be woven with another's."""
+        return bool(run.bare_left) and self._seen_seq < run.last_seq + MAX_BATCH
+
+    def _is_own(self, events: list[Event]) -> bool:
+        said = [event for event in events if not isinstance(event.body, RunFinished)]
+        return any(event.principal_id == self._own for event in said)
+
+    def _is_headless(self, events: list[Event]) -> bool:
+        """Tell whether even the whole of what is left has no beginning (trimmed history, 7.5)."""
+        if any(isinstance(event.body, RunStarted) for event in events):
+            return False
+        finishes = any(isinstance(event.body, RunFinished) for event in events)
+        return finishes or (self._counts_bare and events[0].bare_left is None)
+
+
+def _is_of_a_message(event: Event) -> bool:
+    """Tell whether the event counts for a message; a part we cannot read does, if it is bare."""
+    return isinstance(event.body, Part | RunStarted | RunFinished) or event.bare_left is not None
+
+
+def _joined(texts: Iterable[str]) -> str:
+    cleaned = (clean_text(text) for text in texts)
+    return "\n\n".join(text for text in cleaned if text.strip())
