@@ -1,7 +1,8 @@
 """What a running scuba says about itself: JSON lines, or lines for people, on one stream.
 
 Everybody logs through the standard `logging`; structlog renders. Each line carries the ids that
-its record brings (`extra={"thread_id": …}`) or that are bound in the task (`bound(run_id=…)`).
+its record brings (`extra={"thread_id": …}`), that are bound in the task (`bound(run_id=…)`), or
+that the actors have set for it (`actors.log_ids`).
 No line holds a registered secret, and none of ours holds the text of a conversation.
 """
 
@@ -18,6 +19,7 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from actors.log_ids import log_ids
 from scuba.flood import Flood
 from scuba.redaction import plain, redact, register_secret
 
@@ -115,6 +117,7 @@ def _formatter(*, pretty: bool, colors: bool) -> logging.Formatter:
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.ExtraAdder(),
+        _actor_ids,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
@@ -129,6 +132,17 @@ def _formatter(*, pretty: bool, colors: bool) -> logging.Formatter:
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared, processors=[*last, _redacted]
     )
+
+
+def _actor_ids(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Add what the actors know of the task: which thread and run it works for."""
+    ids = log_ids.get()
+    if ids is not None:
+        known = {"thread_id": ids.thread_id, "run_id": ids.run_id, "seq": ids.seq}
+        for name, value in known.items():
+            if value is not None:
+                event.setdefault(name, value)
+    return event
 
 
 def _camel_names(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

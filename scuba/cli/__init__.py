@@ -1,0 +1,1 @@
+"""The command line: one module per group of commands, loaded when it is asked for."""

@@ -1,0 +1,124 @@
+"""The commands that run until they are stopped: `run`, `serve`, and scuba without a command."""
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+import click
+
+from scuba import log
+from scuba.cli.exits import run as run_in_trio
+from scuba.cli.root import log_options, port_option
+from scuba.errors import ConfigError
+from scuba.settings import (
+    CONFIG_NAME,
+    Level,
+    LocalOptions,
+    ServeOptions,
+    Settings,
+    load_settings,
+    local_state_dir,
+    resolve_token,
+)
+
+
+def local(
+    *,
+    port: int,
+    state_dir: str | None,
+    model: str | None,
+    cwd: str | None,
+    ready_file: str | None,
+    pretty: bool | None,
+    level: str,
+) -> None:
+    """Run server, first thread and bot in this process until stopped."""
+    options = LocalOptions(
+        port=port,
+        state_dir=_state_dir(state_dir),
+        model=model,
+        cwd=Path(cwd or "").absolute(),
+        ready_file=Path(ready_file).absolute() if ready_file else None,
+        pretty=_for_people(pretty),
+        level=cast(Level, level),
+    )
+    log.configure(level, pretty=options.pretty)
+    from scuba.app import run_local
+
+    run_in_trio(partial(run_local, options))
+
+
+@click.command()
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help=f"The settings. Default: {CONFIG_NAME} in this directory.",
+)
+@click.option("--check", is_flag=True, help="Only say whether the settings are right.")
+def run(config: Path | None, check: bool) -> None:
+    """Run only the bot, on a server elsewhere.
+
+    Exit codes: 0 stopped; 73 the state directory is in use; 77 the token is refused or belongs to
+    another principal; 78 the settings are wrong.
+    """
+    path = config or _found_config()
+    settings = load_settings(path)
+    log.register_secret(resolve_token(settings.bubble.token, os.environ))
+    if check:
+        click.echo(f"{path} is right: {settings.bubble.principal_id} on {settings.bubble.url}")
+        return
+    log.configure(settings.logger.level, pretty=settings.logger.pretty)
+    _run_bot(settings)
+
+
+@click.command()
+@port_option
+@click.option("--bind", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--state-dir",
+    type=click.Path(file_okay=False),
+    help="Where everything is kept. Default: scuba/local below $XDG_STATE_HOME or ~/.local/state.",
+)
+@log_options
+def serve(port: int, bind: str, state_dir: str | None, pretty: bool | None, level: str) -> None:
+    """Run only the server.
+
+    Its first start makes a user and shows the user's token, once.
+    """
+    options = ServeOptions(
+        bind=bind,
+        port=port,
+        state_dir=_state_dir(state_dir),
+        pretty=_for_people(pretty),
+        level=cast(Level, level),
+    )
+    log.configure(level, pretty=options.pretty)
+    from scuba.app import run_server
+
+    run_in_trio(partial(run_server, options))
+
+
+def _run_bot(settings: Settings) -> None:
+    from scuba.app import run_bot
+
+    run_in_trio(partial(run_bot, settings))
+
+
+def _state_dir(told: str | None) -> Path:
+    return Path(told).absolute() if told else local_state_dir(os.environ)
+
+
+def _for_people(pretty: bool | None) -> bool:
+    return sys.stdout.isatty() if pretty is None else pretty
+
+
+def _found_config() -> Path:
+    path = Path(CONFIG_NAME)
+    if not path.exists():
+        raise ConfigError(
+            f"no configuration: there is no {CONFIG_NAME} in {Path.cwd()}",
+            "name a file with --config, or run scuba without a command for a local set-up",
+        )
+    return path

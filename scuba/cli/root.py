@@ -1,0 +1,138 @@
+"""The root of the command line. Imports nothing that takes time: help is there at once."""
+
+import importlib
+from typing import Any
+
+import click
+
+from scuba import __version__
+
+PORT = 7437
+"""Where a local scuba listens unless it is told otherwise."""
+
+COMMANDS = {
+    "run": ("scuba.cli.daemons", "Run only the bot, on a server elsewhere."),
+    "serve": ("scuba.cli.daemons", "Run only the server."),
+    "say": ("scuba.cli.talk", "Say something on a thread and follow the answer."),
+    "tail": ("scuba.cli.talk", "Follow a thread."),
+    "approve": ("scuba.cli.decide", "Allow a tool call that waits for somebody's decision."),
+    "deny": ("scuba.cli.decide", "Deny a tool call that waits for somebody's decision."),
+    "interrupt": ("scuba.cli.decide", "Ask the run in hand to stop."),
+    "threads": ("scuba.cli.talk", "List the threads you take part in."),
+}
+"""Where each command is, and what the help says of it: so help need not load it."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of a command and return it, None if there is no such command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name][0])
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table without loading a command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
+
+
+def log_options(command: Any) -> Any:  # noqa: ANN401  # click decorates functions of any signature
+    """Add `--pretty/--json` and `--level` to a daemon's command."""
+    pretty = click.option(
+        "--pretty/--json",
+        default=None,
+        help="Log lines for people, or as JSON. Default: for people on a terminal.",
+    )
+    level = click.option(
+        "--level",
+        type=click.Choice(["debug", "info", "warning", "error"]),
+        default="info",
+        show_default=True,
+        help="Log this and what is graver.",
+    )
+    return pretty(level(command))
+
+
+def port_option(command: Any) -> Any:  # noqa: ANN401  # as above
+    """Add `--port`."""
+    return click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        default=PORT,
+        show_default=True,
+        help="Where the server listens; 0 takes any free port.",
+    )(command)
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True)
+@port_option
+@click.option(
+    "--state-dir",
+    type=click.Path(file_okay=False),
+    help="Where everything is kept. Default: scuba/local below $XDG_STATE_HOME or ~/.local/state.",
+)
+@click.option("--model", help='What Claude Code uses; "scripted" needs no account and no network.')
+@click.option(
+    "--cwd",
+    type=click.Path(exists=True, file_okay=False),
+    help="Where the agent's tools work. Default: here.",
+)
+@click.option(
+    "--ready-file",
+    type=click.Path(dir_okay=False),
+    help="Written, for its owner only, once everything works.",
+)
+@log_options
+@click.version_option(__version__, prog_name="scuba")
+@click.pass_context
+def root(
+    ctx: click.Context,
+    port: int,
+    state_dir: str | None,
+    model: str | None,
+    cwd: str | None,
+    ready_file: str | None,
+    pretty: bool | None,
+    level: str,
+) -> None:
+    """Put a coding agent on a shared conversation.
+
+    Without a command: a server, a first thread and the bot, all in this process.
+    """
+    if ctx.invoked_subcommand is not None:
+        _refuse_stray_options(ctx)
+        return
+    from scuba.cli.daemons import local
+
+    local(
+        port=port,
+        state_dir=state_dir,
+        model=model,
+        cwd=cwd,
+        ready_file=ready_file,
+        pretty=pretty,
+        level=level,
+    )
+
+
+def _refuse_stray_options(ctx: click.Context) -> None:
+    """Refuse options that stand before a command: they are not the command's."""
+    given = [
+        option.opts[0]
+        for option in ctx.command.params
+        if option.name
+        and ctx.get_parameter_source(option.name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        name = ctx.invoked_subcommand
+        raise click.UsageError(
+            f"{given[0]} stands before {name}; put options after the command", ctx
+        )
