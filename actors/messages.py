@@ -89,6 +89,13 @@ class Landed(Message, frozen=True):
     run_id: str
 
 
+class RunFetched(Message, frozen=True):
+    """All events of a foreign run whose beginning was not seen; from the thread's own reader."""
+
+    run_id: str
+    events: tuple[Event, ...]
+
+
 class Drain(Message, frozen=True):
     """Begin no further turn, interrupt the one in hand, then leave; from root."""
 
@@ -101,6 +108,7 @@ ThreadInbox = (
     | ApprovalSettled
     | ApprovalRejected
     | Landed
+    | RunFetched
     | Drain
 )
 
@@ -111,6 +119,8 @@ ThreadInbox = (
 class StartTurn(Message, frozen=True, kw_only=True):
     """Give the harness a prompt; opens the session if there is none."""
 
+    run_id: str
+    through_seq: int
     prompt_id: str
     text: str
 

@@ -1,0 +1,120 @@
+"""OutboxActor: the ordered way out of a thread. Every event arrives once, in order, or is named.
+
+What can be tried again is tried again unchanged, under the same keys (6.2); what the server will
+never take is replaced by a marker, so that one bad event does not hold up an answer.
+"""
+
+import logging
+import random
+from collections.abc import Callable
+
+import trio
+
+from actors.messages import Landed, OutboxInbox, ThreadInbox
+from actors.pending import Pending
+from actors.ports import Keyed, Refused, ThreadLog, Unavailable
+
+logger = logging.getLogger(__name__)
+
+FLUSH_S = 0.1
+"""A run appends deltas at most ten times a second (5.3, rule 5)."""
+BACKOFF_S, BACKOFF_CAP_S = 0.5, 30.0
+EVENT_FAULTS = (400, 413, 422)
+"""Statuses that blame what an event says, not who says it or where."""
+UNAUTHENTICATED = 401
+"""Concerns the whole bot: the socket finds out too, and ends it."""
+
+
+class OutboxActor:
+    """Owns what waits to be appended to one thread, and closes both channel ends when it leaves."""
+
+    def __init__(
+        self,
+        thread_id: str,
+        inbox: trio.MemoryReceiveChannel[OutboxInbox],
+        outbox: trio.MemorySendChannel[ThreadInbox],
+        log: ThreadLog,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._thread_id, self._log, self._jitter = thread_id, log, jitter
+        self._inbox, self._outbox = inbox, outbox
+        self._pending = Pending()
+        self._changed = trio.Event()
+        self._closing = False
+        self._not_before = 0.0
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until every sender has closed and all is appended, or until cancelled."""
+        async with self._inbox, self._outbox, trio.open_nursery() as nursery:
+            nursery.start_soon(self._send, name=f"outbox sender {self._thread_id}")
+            task_status.started()
+            async for message in self._inbox:
+                self._pending.add(message.drafts)
+                self._wake()
+            self._closing = True
+            self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def _send(self) -> None:
+        while await self._due():
+            self._not_before = trio.current_time() + FLUSH_S
+            await self._append(self._pending.hand_out())
+            for keyed in self._pending.landed():
+                if keyed.draft.type == "run_finished":
+                    await self._outbox.send(Landed(keyed.draft.run_id))
+
+    async def _due(self) -> bool:
+        """Return when a batch should leave; False when none will come any more.
+
+        What people wait for leaves at once, deltas a little after the batch before them.
+        """
+        while not len(self._pending):
+            if self._closing:
+                return False
+            await self._changed.wait()
+        with trio.move_on_at(self._not_before):
+            while not (self._pending.urgent or self._closing):
+                await self._changed.wait()
+        return True
+
+    async def _append(self, batch: list[Keyed]) -> None:
+        """Return when the batch is on the server, or given up."""
+        attempt = 0
+        while batch:
+            try:
+                await self._log.append(self._thread_id, batch)
+            except Unavailable as unavailable:
+                await self._wait(unavailable.retry_after_s, attempt, unavailable)
+                attempt += 1
+            except Refused as refused:
+                if refused.status == UNAUTHENTICATED:
+                    await self._wait(None, attempt, refused)
+                    attempt += 1
+                elif not self._mend(batch, refused):
+                    return
+                batch = self._pending.hand_out()
+            else:
+                return
+
+    async def _wait(self, retry_after_s: float | None, attempt: int, cause: Exception) -> None:
+        backoff_s = min(BACKOFF_S * 2 ** min(attempt, 10), BACKOFF_CAP_S) * self._jitter()
+        wait_s = backoff_s if retry_after_s is None else retry_after_s
+        level = logging.WARNING if attempt == 0 else logging.DEBUG
+        ids = {"thread_id": self._thread_id}
+        logger.log(level, "cannot append, again in %.1f s: %s", wait_s, cause, extra=ids)
+        await trio.sleep(wait_s)
+
+    def _mend(self, batch: list[Keyed], refused: Refused) -> bool:
+        """Change the batch in hand so that it may be tried again; False when it is lost."""
+        ids = {"thread_id": self._thread_id, "run_id": batch[0].draft.run_id}
+        logger.error("append refused: %s (event %s)", refused, refused.index, extra=ids)
+        if refused.status not in EVENT_FAULTS:
+            return False
+        if refused.index is None and len(batch) > 1:
+            self._pending.split()
+            return True
+        index = refused.index or 0
+        return index < len(batch) and self._pending.mend(index, refused.code)

@@ -1,0 +1,222 @@
+"""QueryActor: owns at most one harness session of its thread; opened by the first turn, then kept.
+
+Its receiving task only starts things. What the session says leaves from the session's own task, so
+an interrupt is heard whatever ThreadActor is doing.
+"""
+
+import logging
+from contextlib import suppress
+
+import msgspec
+import trio
+
+from actors.harness import Told, TurnEnded
+from actors.messages import (
+    Close,
+    Decide,
+    HarnessSaid,
+    Interrupt,
+    QueryInbox,
+    SessionEnded,
+    StartTurn,
+    ThreadInbox,
+)
+from actors.ports import Harness, HarnessSession, Journal, SessionFailed
+
+logger = logging.getLogger(__name__)
+
+BACKOFF_S, BACKOFF_CAP_S = 0.5, 30.0
+"""Between sessions that died without finishing a turn."""
+SESSION_LOST = Told(
+    level="warning",
+    code="session_lost",
+    text="The earlier conversation with the agent could not be resumed. It begins anew and "
+    "remembers nothing of what was said before.",
+)
+
+
+class Turn:
+    """The turn in hand: where it is, and how to stop it."""
+
+    def __init__(self, prompt_id: str) -> None:
+        self.prompt_id = prompt_id
+        self.ended = trio.Event()
+        self.opening = trio.CancelScope()
+        """Covers everything until the harness has the prompt."""
+        self.prompted = False
+
+
+class Live:
+    """A session that is open, with the scope that keeps it so."""
+
+    def __init__(self, session: HarnessSession, scope: trio.CancelScope) -> None:
+        self.session, self.scope = session, scope
+
+
+class QueryActor:
+    """Owns the session and its scope; closes the session and both channel ends when it leaves."""
+
+    def __init__(
+        self,
+        thread_id: str,
+        inbox: trio.MemoryReceiveChannel[QueryInbox],
+        outbox: trio.MemorySendChannel[ThreadInbox],
+        harness: Harness,
+        journal: Journal,
+        *,
+        cooperative_s: float = 10.0,
+        drain_s: float = 8.0,
+    ) -> None:
+        self._thread_id, self._inbox, self._outbox = thread_id, inbox, outbox
+        self._harness, self._journal = harness, journal
+        self._cooperative_s, self._drain_s = cooperative_s, drain_s
+        self._live: Live | None = None
+        self._turn: Turn | None = None
+        self._gone = trio.Event()
+        self._gone.set()
+        self._deaths = 0
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until told to close, or cancelled; the session's processes are gone then."""
+        async with self._inbox, self._outbox, trio.open_nursery() as nursery:
+            task_status.started()
+            async for message in self._inbox:
+                match message:
+                    case StartTurn():
+                        self._turn = Turn(message.prompt_id)
+                        nursery.start_soon(self._start, nursery, self._turn, message.text)
+                    case Decide():
+                        self._decide(message)
+                    case Interrupt():
+                        nursery.start_soon(self._interrupt, message.prompt_id)
+                    case Close():
+                        break
+            nursery.cancel_scope.cancel()
+
+    def _decide(self, message: Decide) -> None:
+        if not (self._live and self._live.session.decide(message.tool_call_id, message.decision)):
+            logger.debug("decision for a call that does not wait", extra=self._ids())
+
+    # --- a turn --------------------------------------------------------------------------------
+
+    async def _start(self, nursery: trio.Nursery, turn: Turn, text: str) -> None:
+        """Give the harness the prompt, opening a session if there is none."""
+        failure: SessionFailed | None = None
+        with turn.opening:
+            try:
+                live = self._live or await self._open(nursery)
+                turn.prompted = True
+                await live.session.prompt(turn.prompt_id, text)
+            except SessionFailed as failed:
+                failure = failed
+        if turn.ended.is_set():
+            return
+        if failure is not None:
+            await self._end_turn(self._failed(failure))
+        elif turn.opening.cancelled_caught and not turn.prompted:
+            turn.ended.set()
+            ended = TurnEnded(prompt_id=turn.prompt_id, status="interrupted")
+            await self._outbox.send(HarnessSaid((ended,)))
+
+    async def _interrupt(self, prompt_id: str) -> None:
+        """Stop a turn: before it began at once, else by asking, else by closing the session."""
+        turn, live = self._turn, self._live
+        if turn is None or turn.prompt_id != prompt_id or turn.ended.is_set():
+            return
+        if not turn.prompted or live is None:
+            turn.opening.cancel()
+            return
+        with trio.move_on_after(self._cooperative_s):
+            with suppress(SessionFailed):  # it is ending by itself, and says so
+                await live.session.interrupt(prompt_id)
+            await turn.ended.wait()
+        if not turn.ended.is_set():
+            logger.warning("interrupt not obeyed, closing the session", extra=self._ids())
+            live.scope.cancel()
+            with trio.move_on_after(self._drain_s):
+                await turn.ended.wait()
+        if not turn.ended.is_set():
+            await self._end_turn(SessionEnded())
+
+    # --- the session ---------------------------------------------------------------------------
+
+    async def _open(self, nursery: trio.Nursery) -> Live:
+        """Return a live session, resumed if there is one to resume. Raises SessionFailed.
+
+        The one before it is gone first: two processes on one session would fork its history.
+        """
+        await self._gone.wait()
+        if self._deaths > 1:
+            await trio.sleep(min(BACKOFF_S * 2 ** (self._deaths - 2), BACKOFF_CAP_S))
+        resume = self._journal.session_id(self._thread_id)
+        opened = await nursery.start(self._hold, resume, name=f"session {self._thread_id}")
+        if isinstance(opened, SessionFailed) and opened.lost_session and resume is not None:
+            logger.warning("session cannot be resumed: %s", opened.detail, extra=self._ids())
+            await self._journal.remember_session(self._thread_id, None)
+            await self._outbox.send(HarnessSaid((SESSION_LOST,)))
+            opened = await nursery.start(self._hold, None, name=f"session {self._thread_id}")
+        if isinstance(opened, SessionFailed):
+            raise opened
+        live: Live = opened
+        return live
+
+    async def _hold(
+        self, resume: str | None, *, task_status: trio.TaskStatus[Live | SessionFailed]
+    ) -> None:
+        """Open, read and close one session in one task; report its start, or why there is none."""
+        live: Live | None = None
+        failure: SessionFailed | None = None
+        self._gone = trio.Event()
+        with trio.CancelScope() as scope:
+            try:
+                async with self._harness.open(self._thread_id, resume) as session:
+                    live = self._live = Live(session, scope)
+                    task_status.started(live)
+                    await self._relay(session)
+            except SessionFailed as failed:
+                failure = failed
+            finally:
+                self._live = None
+                self._gone.set()
+        if live is not None:
+            await self._end_turn(self._failed(failure) if failure else SessionEnded())
+        elif failure is not None:
+            task_status.started(failure)
+
+    async def _relay(self, session: HarnessSession) -> None:
+        """Pass on what the session says until it ends. Raises SessionFailed then."""
+        remembered = None
+        try:
+            while True:
+                said = await session.receive()
+                for item in said:
+                    if isinstance(item, TurnEnded):
+                        self._note_end(item)
+                await self._outbox.send(HarnessSaid(tuple(said)))
+                if session.session_id != remembered:
+                    remembered = session.session_id
+                    await self._journal.remember_session(self._thread_id, remembered)
+        finally:
+            self._live = None  # closing takes a while, and no turn may begin on it
+
+    def _note_end(self, ended: TurnEnded) -> None:
+        self._deaths = 0
+        if self._turn is not None and self._turn.prompt_id == ended.prompt_id:
+            self._turn.ended.set()
+
+    async def _end_turn(self, ended: SessionEnded) -> None:
+        """Say that the session is gone, and with it the turn in hand, if that is not over."""
+        turn = self._turn
+        if turn is not None and not turn.ended.is_set():
+            turn.ended.set()
+            ended = msgspec.structs.replace(ended, prompt_id=turn.prompt_id)
+        await self._outbox.send(ended)
+
+    def _failed(self, failed: SessionFailed) -> SessionEnded:
+        self._deaths += 1
+        detail = failed.detail or failed.text
+        logger.error("session failed: %s: %s", failed.code, detail, extra=self._ids())
+        return SessionEnded(code=failed.code, text=failed.text)
+
+    def _ids(self) -> dict[str, str]:
+        return {"thread_id": self._thread_id}

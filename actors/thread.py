@@ -1,0 +1,162 @@
+"""ThreadActor: the hub of one conversation. Reads its history, follows it, does what it decides.
+
+All decisions are `actors.conversation`'s. This shell may wait for a child's inbox, because a
+child's receiving task never waits for it.
+"""
+
+import logging
+from collections.abc import Callable
+
+import trio
+
+from actors import backlog, leftovers
+from actors.conversation import Conversation, Effect, Fetch, Leave, Settle
+from actors.events import Agent
+from actors.log_ids import LogIds
+from actors.messages import (
+    Append,
+    ApprovalAnswered,
+    ApprovalAsked,
+    ApprovalInbox,
+    Close,
+    Decide,
+    EventsSeen,
+    Interrupt,
+    OutboxInbox,
+    QueryInbox,
+    RunEnded,
+    RunFetched,
+    StartTurn,
+    ThreadGranted,
+    ThreadInbox,
+)
+from actors.ports import Journal, Position, Refused, ThreadLog, Unavailable
+
+logger = logging.getLogger(__name__)
+
+LEFTOVER_RETRY_S = 2.0
+
+
+class Children:
+    """The inboxes of a thread's children, seen from ThreadActor, which closes them."""
+
+    def __init__(
+        self,
+        query: trio.MemorySendChannel[QueryInbox],
+        approvals: trio.MemorySendChannel[ApprovalInbox],
+        outbox: trio.MemorySendChannel[OutboxInbox],
+    ) -> None:
+        self.query, self.approvals, self.outbox = query, approvals, outbox
+
+    def close(self) -> None:
+        """Close all three."""
+        self.query.close()
+        self.approvals.close()
+        self.outbox.close()
+
+
+class ThreadActor:
+    """Owns the conversation and its subscription; closes its inbox and its children's."""
+
+    def __init__(
+        self,
+        granted: ThreadGranted,
+        inbox: trio.MemoryReceiveChannel[ThreadInbox],
+        inbox_send: trio.MemorySendChannel[ThreadInbox],
+        children: Children,
+        log: ThreadLog,
+        journal: Journal,
+        ids: LogIds,
+        *,
+        own_principal_id: str,
+        agent: Agent,
+        max_replay: int,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._granted, self._thread_id = granted, granted.thread_id
+        self._inbox, self._inbox_send, self._children = inbox, inbox_send, children
+        self._log, self._journal, self._ids = log, journal, ids
+        self._max_replay = max_replay
+        checkpoint = journal.checkpoints().get(self._thread_id)
+        self._floor = backlog.floor(granted, checkpoint, log.log_epoch)
+        self._conversation = Conversation(
+            own_principal_id=own_principal_id, floor=self._floor, agent=agent, new_id=new_id
+        )
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until drained, or until cancelled. Started once the history has been read."""
+        try:
+            async with self._inbox, self._inbox_send, trio.open_nursery() as nursery:
+                for run_id in self._granted.open_runs:
+                    await self._close_leftover(run_id)
+                after = await self._catch_up(nursery)
+                task_status.started()
+                async with self._log.subscribe(self._thread_id, after, self._inbox_send):
+                    await self._serve(nursery)
+                nursery.cancel_scope.cancel()
+        finally:
+            self._children.close()
+
+    async def _catch_up(self, nursery: trio.Nursery) -> int:
+        """Read the window of history above the floor; return the seq to follow from."""
+        if not backlog.has_news(self._granted, self._floor):
+            return self._floor
+        events = await self._log.window(self._thread_id, self._floor, self._max_replay)
+        await self._step(EventsSeen(tuple(events)), nursery)
+        return max(events[-1].seq, self._floor) if events else self._floor
+
+    async def _close_leftover(self, run_id: str) -> None:
+        """End a run of ours that an earlier life left open."""
+        batch = leftovers.ending(run_id, await self._log.run_events(self._thread_id, run_id))
+        while batch:
+            try:
+                await self._log.append(self._thread_id, batch)
+            except Unavailable as unavailable:
+                await trio.sleep(unavailable.retry_after_s or LEFTOVER_RETRY_S)
+            except Refused as refused:
+                logger.warning("cannot end run %s: %s", run_id, refused)
+                return
+            else:
+                logger.info("ended run %s, left open earlier", run_id)
+                return
+
+    async def _serve(self, nursery: trio.Nursery) -> None:
+        async for message in self._inbox:
+            if not await self._step(message, nursery):
+                return
+
+    async def _step(self, message: ThreadInbox, nursery: trio.Nursery) -> bool:
+        """Do what follows from a message; False when that is to leave."""
+        for effect in self._conversation.step(message):
+            if isinstance(effect, Leave):
+                return False
+            await self._do(effect, nursery)
+        return True
+
+    async def _do(self, effect: Effect, nursery: trio.Nursery) -> None:
+        match effect:
+            case StartTurn():
+                self._ids.run_id, self._ids.seq = effect.run_id, effect.through_seq
+                logger.info("run started")
+                await self._children.query.send(effect)
+            case Decide() | Interrupt() | Close():
+                await self._children.query.send(effect)
+            case ApprovalAsked() | ApprovalAnswered() | RunEnded():
+                await self._children.approvals.send(effect)
+            case Append():
+                await self._children.outbox.send(effect)
+            case Settle():
+                await self._settle(effect.seq)
+            case Fetch():
+                nursery.start_soon(self._fetch, effect.run_id)
+            case Leave():
+                pass
+
+    async def _settle(self, seq: int) -> None:
+        await self._journal.settle(self._thread_id, Position(self._log.log_epoch, seq))
+        logger.info("settled", extra={"seq": seq})
+        self._ids.run_id = self._ids.seq = None
+
+    async def _fetch(self, run_id: str) -> None:
+        events = await self._log.run_events(self._thread_id, run_id)
+        await self._inbox_send.send(RunFetched(run_id, tuple(events)))

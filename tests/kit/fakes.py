@@ -1,0 +1,311 @@
+"""Small working stand-ins for the ports of actors: a log, a harness and a journal in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import msgspec
+import trio
+
+from actors.events import (
+    Body,
+    Event,
+    Part,
+    RunFinished,
+    RunFinishedPayload,
+    RunStarted,
+    RunStartedPayload,
+    SeenChunk,
+)
+from actors.harness import AnySaid, Decision, TextSaid, TurnEnded
+from actors.messages import (
+    CaughtUp,
+    EventsSeen,
+    GrantChange,
+    ThreadGranted,
+    ThreadInbox,
+    ThreadRevoked,
+)
+from actors.ports import Keyed, Position, Refused, SessionFailed, Unavailable
+
+BOT, ADA, BEN = "bot-claude", "user-ada", "user-ben"
+
+
+class FakeLog:
+    """A Bubble server for one bot: a gapless log a thread, with faults on order."""
+
+    def __init__(self) -> None:
+        self.log_epoch = "e-1"
+        self.threads: dict[str, list[Event]] = {}
+        self.keys: dict[tuple[str, str], int] = {}
+        self.payloads: dict[tuple[str, int], object] = {}
+        self.appends: list[tuple[str, list[Keyed], float]] = []
+        self.faults: list[Unavailable | Refused] = []
+        """Raised by the next appends, one each, before anything is stored."""
+        self.windows: list[tuple[str, int]] = []
+        self._changed = trio.Event()
+        self._grants: list[GrantChange] = []
+        self.subscribers: dict[str, int] = {}
+
+    # --- what people do ------------------------------------------------------------------------
+
+    def add(self, thread_id: str, principal_id: str, body: Body, **fields: object) -> Event:
+        """Commit one event by anybody; return it."""
+        events = self.threads.setdefault(thread_id, [])
+        event = Event(seq=len(events) + 1, principal_id=principal_id, body=body)
+        event = msgspec.structs.replace(event, **fields)
+        events.append(event)
+        self._wake()
+        return event
+
+    def say(self, thread_id: str, text: str, principal_id: str = ADA) -> Event:
+        """Commit a bare message of one event; return it."""
+        run_id = f"msg_{len(self.threads.get(thread_id, []))}"
+        chunk = SeenChunk(type="text-delta", id="t", delta=text)
+        return self.add(thread_id, principal_id, Part(chunk), run_id=run_id, bare_left=0)
+
+    def grant(self, thread_id: str, **fields: object) -> None:
+        """Let the bot take part; the thread is made if it is not there."""
+        self.threads.setdefault(thread_id, [])
+        granted = ThreadGranted(thread_id=thread_id, joined_seq=1)
+        self._grants.append(msgspec.structs.replace(granted, **fields))
+        self._wake()
+
+    def revoke(self, thread_id: str) -> None:
+        self._grants.append(ThreadRevoked(thread_id))
+        self._wake()
+
+    # --- what tests look at --------------------------------------------------------------------
+
+    def shown(self, thread_id: str) -> list[str]:
+        """Return the bot's events in short: chunk types, or the run's status."""
+        return [_short(payload) for payload in self.own(thread_id)]
+
+    def own(self, thread_id: str) -> list[object]:
+        seqs = (event.seq for event in self.threads[thread_id])
+        return [self.payloads[thread_id, seq] for seq in seqs if (thread_id, seq) in self.payloads]
+
+    def text(self, thread_id: str) -> str:
+        chunks = [getattr(payload, "chunk", None) for payload in self.own(thread_id)]
+        return "".join(getattr(chunk, "delta", "") for chunk in chunks)
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        """Return when something holds that depends on this log; the test's deadline is the end."""
+        while not holds():
+            await self._changed.wait()
+
+    # --- the port ------------------------------------------------------------------------------
+
+    async def append(self, thread_id: str, events: Sequence[Keyed]) -> Sequence[int]:
+        await trio.lowlevel.checkpoint()
+        self.appends.append((thread_id, list(events), trio.current_time()))
+        if self.faults:
+            raise self.faults.pop(0)
+        return [self._store(thread_id, keyed) for keyed in events]
+
+    def _store(self, thread_id: str, keyed: Keyed) -> int:
+        known = self.keys.get((thread_id, keyed.key))
+        if known is not None:
+            assert self.payloads[thread_id, known] == keyed.draft.payload, "key conflict"
+            return known
+        seq = len(self.threads[thread_id]) + 1
+        self.keys[thread_id, keyed.key] = seq
+        self.payloads[thread_id, seq] = keyed.draft.payload
+        self.add(thread_id, BOT, _body(keyed), run_id=keyed.draft.run_id)
+        return seq
+
+    async def window(self, thread_id: str, after: int, newest: int) -> Sequence[Event]:
+        await trio.lowlevel.checkpoint()
+        self.windows.append((thread_id, after))
+        return [event for event in self.threads[thread_id] if event.seq > after][-newest:]
+
+    async def run_events(self, thread_id: str, run_id: str) -> Sequence[Event]:
+        await trio.lowlevel.checkpoint()
+        return [event for event in self.threads[thread_id] if event.run_id == run_id]
+
+    @asynccontextmanager
+    async def subscribe(
+        self, thread_id: str, after: int, inbox: trio.MemorySendChannel[ThreadInbox]
+    ) -> AsyncGenerator[None]:
+        self.subscribers[thread_id] = self.subscribers.get(thread_id, 0) + 1
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._feed, thread_id, after, inbox.clone())
+            try:
+                yield
+            finally:
+                self.subscribers[thread_id] -= 1
+                nursery.cancel_scope.cancel()
+
+    async def _feed(
+        self, thread_id: str, after: int, inbox: trio.MemorySendChannel[ThreadInbox]
+    ) -> None:
+        head, cursor = len(self.threads[thread_id]), after
+        caught_up = False
+        async with inbox:
+            while True:
+                changed = self._changed
+                new = tuple(e for e in self.threads[thread_id] if e.seq > cursor)
+                if new:
+                    await inbox.send(EventsSeen(new))
+                    cursor = new[-1].seq
+                if not caught_up:
+                    await inbox.send(CaughtUp(head))
+                    caught_up = True
+                await changed.wait()
+
+    async def grants(self, into: trio.MemorySendChannel[GrantChange]) -> None:
+        told = 0
+        while True:
+            changed = self._changed
+            for change in self._grants[told:]:
+                told += 1
+                await into.send(change)
+            await changed.wait()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+def _body(keyed: Keyed) -> Body:
+    payload = keyed.draft.payload
+    if isinstance(payload, RunStartedPayload):
+        return RunStarted()
+    if isinstance(payload, RunFinishedPayload):
+        return RunFinished(status=payload.status, through_seq=payload.through_seq)
+    return Part(msgspec.convert(msgspec.to_builtins(payload.chunk), SeenChunk))
+
+
+def _short(payload: object) -> str:
+    if isinstance(payload, RunStartedPayload):
+        return "run_started"
+    if isinstance(payload, RunFinishedPayload):
+        return payload.status
+    return str(payload.chunk.__struct_config__.tag)  # type: ignore[attr-defined]  # a PartPayload
+
+
+class FakeSession:
+    """A harness session that a test plays: it says what it is told to say."""
+
+    def __init__(self, thread_id: str, session_id: str) -> None:
+        self.thread_id, self.session_id = thread_id, session_id
+        self.prompts: list[tuple[str, str]] = []
+        self.decisions: list[tuple[str, Decision]] = []
+        self.interrupts: list[str] = []
+        self.obeys = True
+        """Whether an interrupt ends the turn, or only is acknowledged."""
+        self.echoes = True
+        """Whether a prompt is answered at once with its own text."""
+        self.closed = False
+        self._said: list[AnySaid] = []
+        self._failure: SessionFailed | None = None
+        self._ready = trio.Event()
+
+    def say(self, *said: AnySaid) -> None:
+        self._said += said
+        self._ready.set()
+
+    def die(self, code: str = "agent_failed", text: str = "The agent died.") -> None:
+        self._failure = SessionFailed(code, text)
+        self._ready.set()
+
+    def end(self, status: str = "completed", prompt_id: str | None = None) -> None:
+        """Say that the turn in hand is over."""
+        self.say(
+            TurnEnded(
+                prompt_id=prompt_id or self.prompts[-1][0],
+                status=status,  # type: ignore[arg-type]  # a literal in every test
+            )
+        )
+
+    async def receive(self) -> Sequence[AnySaid]:
+        await self._ready.wait()
+        if self._said:
+            said, self._said = self._said, []
+            if self._failure is None:
+                self._ready = trio.Event()
+            return said
+        assert self._failure is not None
+        raise self._failure
+
+    async def prompt(self, prompt_id: str, text: str) -> None:
+        await trio.lowlevel.checkpoint()
+        self.prompts.append((prompt_id, text))
+        if self.echoes:
+            self.say(TextSaid(f"b{len(self.prompts)}", f"echo: {text}"))
+            self.end()
+
+    def decide(self, tool_call_id: str, decision: Decision) -> bool:
+        self.decisions.append((tool_call_id, decision))
+        return True
+
+    async def interrupt(self, prompt_id: str) -> None:
+        self.interrupts.append(prompt_id)
+        await trio.lowlevel.checkpoint()
+        if self.obeys:
+            self.end("interrupted", prompt_id)
+
+
+class FakeHarness:
+    """Opens `FakeSession`s, remembers them all, and fails on order."""
+
+    name, model = "fake", None
+
+    def __init__(self) -> None:
+        self.sessions: list[FakeSession] = []
+        self.resumed: list[str | None] = []
+        self.failures: list[SessionFailed] = []
+        """Raised by the next openings, one each."""
+        self.opening_s = 0.0
+        self.closing_s = 0.0
+        self.prepare: Callable[[FakeSession], None] = lambda session: None
+        self.opened = trio.Event()
+
+    @property
+    def live(self) -> list[FakeSession]:
+        return [session for session in self.sessions if not session.closed]
+
+    def of(self, thread_id: str) -> FakeSession:
+        """Return the newest session of a thread."""
+        return [s for s in self.sessions if s.thread_id == thread_id][-1]
+
+    @asynccontextmanager
+    async def open(self, thread_id: str, resume: str | None) -> AsyncGenerator[FakeSession]:
+        await trio.sleep(self.opening_s)
+        if self.failures:
+            raise self.failures.pop(0)
+        session = FakeSession(thread_id, resume or f"session-{len(self.sessions) + 1}")
+        self.prepare(session)
+        self.sessions.append(session)
+        self.resumed.append(resume)
+        try:
+            yield session
+        finally:
+            with trio.move_on_after(8, shield=True):
+                await trio.sleep(self.closing_s)
+            session.closed = True
+
+
+class FakeJournal:
+    """A journal that lives as long as the test."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, Position] = {}
+        self.sessions: dict[str, str] = {}
+
+    def checkpoints(self) -> Mapping[str, Position]:
+        return self.held
+
+    async def settle(self, thread_id: str, position: Position) -> None:
+        await trio.lowlevel.checkpoint()
+        self.held[thread_id] = position
+
+    def session_id(self, thread_id: str) -> str | None:
+        return self.sessions.get(thread_id)
+
+    async def remember_session(self, thread_id: str, session_id: str | None) -> None:
+        await trio.lowlevel.checkpoint()
+        self.sessions.pop(thread_id, None)
+        if session_id is not None:
+            self.sessions[thread_id] = session_id
