@@ -66,52 +66,59 @@ class HttpConnection:
         request = await self._next_request()
         if request is None:
             return False
-        check_head(request, self._config)
         exchange = self._exchange = Exchange(self._http, self._stream, request, self._config)
         exchange.closing = self._stopping
-        if is_upgrade(request):
-            await self._serve_websocket(request, exchange)
-            return False
-        scope = http_scope(request, self._ends)
-        call = partial(self._app, scope, exchange.receive, exchange.send)
-        fine = await contained(call, exchange.name, exchange.left)
-        await exchange.finish(fine=fine)
+        try:
+            check_head(request, self._config)
+            serve = self._serve_websocket if is_upgrade(request) else self._serve_http
+            await serve(request, exchange)
+        except Problem as problem:
+            await exchange.refuse(problem)
         self._exchange = None
         if exchange.refused or self._stream.gone or not exchange.reusable():
             return False
         self._http.start_next_cycle()
         return True
 
+    async def _serve_http(self, request: h11.Request, exchange: Exchange) -> None:
+        scope = http_scope(request, self._ends)
+        call = partial(self._app, scope, exchange.receive, exchange.send)
+        fine = await contained(call, exchange.name, exchange.left)
+        await exchange.finish(fine=fine)
+
     async def _serve_websocket(self, request: h11.Request, exchange: Exchange) -> None:
         key = websocket_key(request)
+        scope = websocket_scope(request, self._ends)
         if type(self._next_event()) is not h11.EndOfMessage:
             raise Problem(400, "bad_request", "a WebSocket handshake has no body")
         exchange.closing = True
-        socket = WebSocket(exchange, key, self._config)
-        await socket.run(self._app, websocket_scope(request, self._ends))
+        await WebSocket(exchange, key, self._config).run(self._app, scope)
 
     async def _next_request(self) -> h11.Request | None:
         """Return the next head; `None` when the client left, had nothing to say, or must go."""
-        if not await self._wait_for_bytes():
+        head_by = trio.current_time() + self._config.header_s
+        if self._first:
+            self._first = False
+            began = await self._wait_for_bytes(head_by)
+        else:
+            began = await self._wait_for_bytes(trio.current_time() + self._config.idle_s)
+            head_by = trio.current_time() + self._config.header_s
+        if not began:
             return None
-        with trio.CancelScope(deadline=trio.current_time() + self._config.header_s) as patience:
+        with trio.CancelScope(deadline=head_by):
             while (event := self._next_event()) is h11.NEED_DATA:
                 self._http.receive_data(await self._stream.read())
             return event if isinstance(event, h11.Request) else None
-        assert patience.cancelled_caught
         raise Problem(408, "request_timeout", f"no head came in {self._config.header_s:g} s")
 
-    async def _wait_for_bytes(self) -> bool:
+    async def _wait_for_bytes(self, until: float) -> bool:
         """Wait for the beginning of a request; return whether there is one."""
-        seconds = self._config.header_s if self._first else self._config.idle_s
-        self._first = False
-        if self._http.trailing_data[0]:
-            return True
-        data = b""
-        with trio.CancelScope(deadline=trio.current_time() + seconds) as self._idle:
-            data = await self._stream.read()
-        if data:
-            self._http.receive_data(data)
+        data = self._http.trailing_data[0]
+        if not data:
+            with trio.CancelScope(deadline=until) as self._idle:
+                data = await self._stream.read()
+            if data:
+                self._http.receive_data(data)
         return bool(data)
 
     def _next_event(self) -> object:

@@ -83,6 +83,7 @@ class Server:
         self._app, self._config = app, config
         self._room = trio.Semaphore(config.max_connections)
         self._live: set[HttpConnection] = set()
+        self._stopping = False
 
     async def accept(self, listener: trio.SocketListener, connections: trio.Nursery) -> None:
         """Start a task for each connection until cancelled; close the listener then."""
@@ -104,6 +105,7 @@ class Server:
 
     def stop(self) -> None:
         """Let every connection end after what it has in hand."""
+        self._stopping = True
         for connection in self._live:
             connection.stop()
 
@@ -125,6 +127,8 @@ class Server:
         if transport is None:
             return
         connection = HttpConnection(self._app, transport, self._config, ends)
+        if self._stopping:
+            connection.stop()
         self._live.add(connection)
         try:
             await connection.run()
