@@ -433,7 +433,6 @@ async def test_a_clean_restart_answers_nothing_twice_and_misses_nothing(
         await first.until_finished(1)
     second = Bot()
     second.log, second.journal = first.log, first.journal
-    second.root._log, second.root._journal = first.log, first.journal
     first.log.say(ROOM, "two")
     first.log._grants.clear()
     async with bot_in_room(second):
@@ -455,7 +454,7 @@ async def test_a_run_left_open_by_an_earlier_process_is_ended_once(
         await trio.testing.wait_all_tasks_blocked(0.01)
     for _ in range(2):
         second = Bot()
-        second.root._log, second.log = first.log, first.log
+        second.log = first.log
         first.log._grants.clear()
         first.log.grant(ROOM, open_runs=(left,))
         async with bot_in_room(second):

@@ -7,7 +7,8 @@ from itertools import count
 import trio
 import trio.testing
 
-from actors.root import Policy, Root
+from actors.root import Root
+from actors.thread_scope import Outside, Policy
 from tests.kit.fakes import BOT, FakeHarness, FakeJournal, FakeLog
 
 ROOM = "thr_a"
@@ -21,13 +22,12 @@ class Bot:
         self.log, self.harness, self.journal = FakeLog(), FakeHarness(), FakeJournal()
         self.stop, self.stopped = trio.Event(), trio.Event()
         life, numbers = next(LIVES), count(1)
-        policy = Policy(own_principal_id=BOT)
-        self.root = Root(
-            self.log, self.harness, self.journal, policy, lambda: f"{life}-{next(numbers)}"
-        )
+        self.new_id = lambda: f"{life}-{next(numbers)}"
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        await self.root.run(self.stop, task_status=task_status)
+        policy = Policy(own_principal_id=BOT)
+        outside = Outside(self.log, self.harness, self.journal, policy, self.new_id)
+        await Root(outside).run(self.stop, task_status=task_status)
         self.stopped.set()
 
     def finished(self, thread_id: str = ROOM) -> list[str]:

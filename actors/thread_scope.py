@@ -1,0 +1,185 @@
+"""One thread's actors in one scope: cancel it, and the thread is gone, its processes with it.
+
+QueryActor and ApprovalActor are restarted alone. When ThreadActor or OutboxActor crashes, all four
+begin anew from the journal; when that happens too often, the thread is parked.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+import trio
+
+from actors.approval import ApprovalActor
+from actors.events import Agent
+from actors.log_ids import LogIds, log_ids
+from actors.messages import (
+    ApprovalInbox,
+    Drain,
+    OutboxInbox,
+    QueryInbox,
+    ThreadGranted,
+    ThreadInbox,
+)
+from actors.outbox import OutboxActor
+from actors.ports import Harness, Journal, ThreadLog
+from actors.query import QueryActor
+from actors.supervise import supervise
+from actors.thread import Children, ThreadActor
+
+logger = logging.getLogger(__name__)
+
+THREAD_INBOX = 64
+"""Messages; a subscription that finds it full waits off the socket (architecture, channels)."""
+QUERY_INBOX = 8
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """How a bot behaves on its threads."""
+
+    own_principal_id: str
+    max_replay: int = 50
+    """Events of history read when a thread starts."""
+    cooperative_s: float = 10.0
+    """An interrupt may take so long to be obeyed …"""
+    drain_s: float = 8.0
+    """… and closing the session that did not obey so long again."""
+    farewell_s: float = 24.0
+    """Longest time for all threads together to end their runs when scuba stops."""
+
+
+class Outside(msgspec.Struct, frozen=True):
+    """The ports, filled, and the policy: what every thread of a bot shares."""
+
+    log: ThreadLog
+    harness: Harness
+    journal: Journal
+    policy: Policy
+    new_id: Callable[[], str]
+
+
+class ThreadScope:
+    """Owns the channels and the four actors of one thread. `gone` is set when all is over."""
+
+    def __init__(self, granted: ThreadGranted, outside: Outside) -> None:
+        self.granted = granted
+        self.gone = trio.Event()
+        self._outside = outside
+        self._scope = trio.CancelScope()
+        self._ids = LogIds(granted.thread_id)
+        self._serving: trio.MemorySendChannel[ThreadInbox] | None = None
+
+    def cancel(self) -> None:
+        """Stop the thread now."""
+        self._scope.cancel()
+
+    async def dismiss(self) -> None:
+        """Let the thread end its run, then be gone; at once when it has none to end."""
+        try:
+            if self._serving is None:
+                self.cancel()
+            else:
+                await self._serving.send(Drain())
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self.cancel()  # its actors are between two lives
+        await self.gone.wait()
+
+    async def hold(self, before: "ThreadScope | None") -> None:
+        """Keep the actors alive until they leave, crash too often, or are cancelled.
+
+        The scope that had the thread before is gone first.
+        """
+        log_ids.set(self._ids)
+        name = f"thread {self.granted.thread_id}"
+        try:
+            with self._scope:
+                if before is not None:
+                    await before.gone.wait()
+                logger.info("thread started")
+                await supervise(self._live, name=name, park=True)
+        finally:
+            self.gone.set()
+
+    async def _live(self) -> None:
+        inbox_send, inbox = trio.open_memory_channel[ThreadInbox](THREAD_INBOX)
+        query_send, query = trio.open_memory_channel[QueryInbox](QUERY_INBOX)
+        approvals_send, approvals = trio.open_memory_channel[ApprovalInbox](0)
+        outbox_send, outbox = trio.open_memory_channel[OutboxInbox](0)
+        children = Children(query_send.clone(), approvals_send.clone(), outbox_send)
+        thread = self._thread_actor(inbox, inbox_send.clone(), children)
+        thread_id, log = self.granted.thread_id, self._outside.log
+
+        async def serve(*, task_status: trio.TaskStatus[None]) -> None:
+            await thread.run(task_status=task_status)
+            nursery.cancel_scope.cancel()
+
+        with inbox_send, query_send, query, approvals_send, approvals:
+            try:
+                async with trio.open_nursery() as nursery:
+                    start = nursery.start_soon
+                    start(self._supervised("query", self._query, query, inbox_send))
+                    start(self._supervised("approvals", self._approvals, approvals, inbox_send))
+                    start(OutboxActor(thread_id, outbox, inbox_send.clone(), log).run)
+                    await nursery.start(serve)
+                    self._serving = inbox_send
+            finally:
+                self._serving = None
+                self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Let the next life, if there is one, read its history and end the run left open."""
+        open_runs = (self._ids.run_id,) if self._ids.run_id else ()
+        self.granted = msgspec.structs.replace(self.granted, last_seq=None, open_runs=open_runs)
+
+    def _supervised(
+        self, name: str, run: Callable[..., object], *channels: object
+    ) -> Callable[[], object]:
+        life = partial(run, *channels)
+        return partial(supervise, life, name=f"{name} {self.granted.thread_id}")
+
+    async def _query(
+        self,
+        inbox: trio.MemoryReceiveChannel[QueryInbox],
+        outbox: trio.MemorySendChannel[ThreadInbox],
+    ) -> None:
+        policy = self._outside.policy
+        await QueryActor(
+            self.granted.thread_id,
+            inbox.clone(),
+            outbox.clone(),
+            self._outside.harness,
+            self._outside.journal,
+            cooperative_s=policy.cooperative_s,
+            drain_s=policy.drain_s,
+        ).run()
+
+    async def _approvals(
+        self,
+        inbox: trio.MemoryReceiveChannel[ApprovalInbox],
+        outbox: trio.MemorySendChannel[ThreadInbox],
+    ) -> None:
+        own_id = self._outside.policy.own_principal_id
+        await ApprovalActor(inbox.clone(), outbox.clone(), own_id).run()
+
+    def _thread_actor(
+        self,
+        inbox: trio.MemoryReceiveChannel[ThreadInbox],
+        inbox_send: trio.MemorySendChannel[ThreadInbox],
+        children: Children,
+    ) -> ThreadActor:
+        outside, policy = self._outside, self._outside.policy
+        harness = outside.harness
+        return ThreadActor(
+            self.granted,
+            inbox,
+            inbox_send,
+            children,
+            outside.log,
+            outside.journal,
+            self._ids,
+            own_principal_id=policy.own_principal_id,
+            agent=Agent(name=policy.own_principal_id, harness=harness.name, model=harness.model),
+            max_replay=policy.max_replay,
+            new_id=outside.new_id,
+        )
