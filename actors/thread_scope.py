@@ -118,8 +118,10 @@ class ThreadScope:
             try:
                 async with trio.open_nursery() as nursery:
                     start = nursery.start_soon
-                    start(self._supervised("query", self._query, query, inbox_send))
-                    start(self._supervised("approvals", self._approvals, approvals, inbox_send))
+                    queries = partial(self._query, query, inbox_send)
+                    start(partial(supervise, queries, name=f"query {thread_id}"))
+                    requests = partial(self._approvals, approvals, inbox_send)
+                    start(partial(supervise, requests, name=f"approvals {thread_id}"))
                     start(OutboxActor(thread_id, outbox, inbox_send.clone(), log).run)
                     await nursery.start(serve)
                     self._serving = inbox_send
@@ -131,12 +133,6 @@ class ThreadScope:
         """Let the next life, if there is one, read its history and end the run left open."""
         open_runs = (self._ids.run_id,) if self._ids.run_id else ()
         self.granted = msgspec.structs.replace(self.granted, last_seq=None, open_runs=open_runs)
-
-    def _supervised(
-        self, name: str, run: Callable[..., object], *channels: object
-    ) -> Callable[[], object]:
-        life = partial(run, *channels)
-        return partial(supervise, life, name=f"{name} {self.granted.thread_id}")
 
     async def _query(
         self,
