@@ -1,1 +1,1 @@
-"""Agent harnesses behind the one port that actors know, and a scripted model to try them on."""
+"""Coding agents made to speak the words of `actors.harness`: one package for each kind."""

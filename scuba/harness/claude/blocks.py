@@ -1,0 +1,127 @@
+"""Blocks: the model's text and thinking, each given once though the CLI gives it twice.
+
+The CLI streams a block's deltas and then repeats the block whole. The n-th whole block of a kind
+in a message is the n-th streamed one; only what was not streamed is said again (field case 2.1).
+"""
+
+from typing import Literal
+
+from actors.harness import AnySaid, BlockEnded, TextSaid, ThoughtSaid
+from scuba.harness.claude.frames import REPLACEMENT, ApiEvent, Block
+
+Kind = Literal["text", "thinking"]
+KINDS: dict[str, Kind] = {
+    "text": "text",
+    "thinking": "thinking",
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+}
+
+
+class Streamed:
+    """One block of which something was said. `length`: how many characters."""
+
+    __slots__ = ("block_id", "closed", "kind", "length", "parts")
+
+    def __init__(self, block_id: str, kind: Kind) -> None:
+        self.block_id, self.kind = block_id, kind
+        self.parts: list[str] = []
+        self.length = 0
+        self.closed = False
+
+
+class Blocks:
+    """The blocks of the message in hand. Block ids never repeat within a session."""
+
+    def __init__(self) -> None:
+        self._made = 0
+        self._message_id = ""
+        self._by_index: dict[int, Streamed] = {}
+        self._streamed: dict[Kind, list[Streamed]] = {"text": [], "thinking": []}
+        self._wholes: dict[Kind, int] = {"text": 0, "thinking": 0}
+        self._open: Streamed | None = None
+
+    def stream(self, event: ApiEvent, said: list[AnySaid]) -> None:
+        """Take one event of the model's stream. Deltas are held until `flush`."""
+        if event.type == "content_block_delta":
+            delta = event.delta
+            if delta is None:
+                return
+            text = delta.text or delta.thinking
+            if not text:
+                return
+            block = self._by_index.get(event.index)
+            if block is None:
+                block = self._start(event.index, KINDS.get(delta.type))
+                if block is None:
+                    return
+            if block is not self._open:
+                self.flush(said)
+                self._open = block
+            block.parts.append(text)
+        elif event.type == "content_block_start":
+            kind = KINDS.get(event.content_block.type) if event.content_block else None
+            self._by_index.pop(event.index, None)
+            self._start(event.index, kind)
+        elif event.type == "message_start" and event.message:
+            self.flush(said)
+            self._begin(event.message.id)
+
+    def flush(self, said: list[AnySaid]) -> None:
+        """Say what is held."""
+        block, self._open = self._open, None
+        if block is not None:
+            text = "".join(block.parts)
+            block.parts.clear()
+            self._say(block, text, said)
+
+    def whole(self, message_id: str, block: Block, said: list[AnySaid]) -> None:
+        """Take a complete block: say what of it was not streamed, and that it has ended."""
+        kind = KINDS.get(block.type)
+        if kind is None:
+            return
+        if message_id != self._message_id:
+            self._begin(message_id)
+        at = self._wholes[kind]
+        self._wholes[kind] = at + 1
+        earlier = self._streamed[kind]
+        if at < len(earlier):
+            streamed = earlier[at]
+        else:
+            streamed = self._new(kind)
+            earlier.append(streamed)
+        text = block.text if kind == "text" else block.thinking
+        self._say(streamed, text[streamed.length :], said)
+        streamed.closed = True
+        if streamed.length:
+            said.append(BlockEnded(streamed.block_id))
+
+    def forget(self) -> None:
+        """The turn is over: what follows belongs to no block of it."""
+        self._open = None
+        self._begin("")
+
+    def _begin(self, message_id: str) -> None:
+        self._message_id = message_id
+        self._by_index.clear()
+        self._streamed = {"text": [], "thinking": []}
+        self._wholes = {"text": 0, "thinking": 0}
+
+    def _start(self, index: int, kind: Kind | None) -> Streamed | None:
+        if kind is None:
+            return None
+        block = self._by_index[index] = self._new(kind)
+        self._streamed[kind].append(block)
+        return block
+
+    def _new(self, kind: Kind) -> Streamed:
+        self._made += 1
+        return Streamed(f"b{self._made}", kind)
+
+    def _say(self, block: Streamed, text: str, said: list[AnySaid]) -> None:
+        if block.closed or not text:
+            return
+        block.length += len(text)
+        if "\0" in text:
+            text = text.replace("\0", REPLACEMENT)
+        said.append((TextSaid if block.kind == "text" else ThoughtSaid)(block.block_id, text))

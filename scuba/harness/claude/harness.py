@@ -1,0 +1,57 @@
+"""ClaudeHarness: opens one Claude Code session for each thread that asks."""
+
+import importlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+from scuba.harness.claude.checks import check
+from scuba.harness.claude.session import ClaudeSession
+from scuba.harness.claude.settings import ClaudeSettings
+
+if TYPE_CHECKING:
+    from scuba.harness.claude.connection import Connection
+
+CONNECTION = "scuba.harness.claude.connection"
+
+
+class ClaudeHarness:
+    """Fills the port `Harness`. Holds no process and no file; each session does."""
+
+    def __init__(self, settings: ClaudeSettings) -> None:
+        self._settings = settings
+
+    @property
+    def name(self) -> str:
+        """Return the harness's name."""
+        return "claude-code"
+
+    @property
+    def model(self) -> str | None:
+        """Return the model as configured."""
+        return self._settings.model
+
+    def check(self) -> None:
+        """Raise SessionFailed when no session could start: a bad directory or a bad CLI (10.7)."""
+        check(self._settings)
+
+    async def warm_up(self) -> None:
+        """Import the SDK in a worker thread, so that the first session does not wait for it."""
+        await trio.to_thread.run_sync(_connection_class, abandon_on_cancel=True)
+
+    @asynccontextmanager
+    async def open(self, thread_id: str, resume: str | None) -> AsyncIterator[ClaudeSession]:
+        """Start a session for a thread, resuming `resume` when given.
+
+        Entering raises SessionFailed. Leaving ends the process tree, shielded, within 8 s.
+        """
+        connection = await trio.to_thread.run_sync(_connection_class)
+        async with connection(self._settings, thread_id, resume) as session:
+            yield session
+
+
+def _connection_class() -> "type[Connection]":
+    loaded: type[Connection] = importlib.import_module(CONNECTION).Connection
+    return loaded

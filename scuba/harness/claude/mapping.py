@@ -1,0 +1,275 @@
+"""Mapper: what the CLI writes, in the words of `actors.harness`. No I/O; the caller brings time."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import trio
+
+from actors.harness import (
+    AnySaid,
+    PermissionAsked,
+    PermissionWithdrawn,
+    Told,
+    ToolCalled,
+    ToolReturned,
+    TurnEnded,
+)
+from scuba.harness.claude.blocks import Blocks
+from scuba.harness.claude.failures import COMPLETED, INTERRUPTED, Outcome, outcome_of
+from scuba.harness.claude.frames import (
+    Assistant,
+    Block,
+    ControlCancel,
+    ControlRequest,
+    Frame,
+    Lifecycle,
+    RateLimitEvent,
+    Result,
+    StreamEvent,
+    System,
+    User,
+    clean,
+    every_text,
+)
+
+RETRY_NOTICE_S = 30.0
+"""The shortest time between two notices that the model is being tried again."""
+SYNTHETIC = "<synthetic>"
+"""The model named on messages that the CLI wrote itself."""
+
+
+class Turn:
+    """The prompt in hand and what is known of its end."""
+
+    def __init__(self, prompt_id: str, uuid: str) -> None:
+        self.prompt_id, self.uuid = prompt_id, uuid
+        self.interrupting = False
+        self.ended = trio.Event()
+        self.said_error: str | None = None
+        self.outcome: Outcome | None = None
+        self.fallback: Outcome | None = None
+        """What the end is if the CLI falls idle and has said nothing better."""
+
+
+class Mapper:
+    """Turns frames into what was said, in order. At most one turn is open.
+
+    A turn has ended when its result came *and* the CLI is idle, so nothing of it is left over for
+    the next one (field case 4.1).
+    """
+
+    def __init__(self) -> None:
+        self.session_id = ""
+        self.skipped = 0
+        """Frames of types and shapes that are not known here (field case 9.7)."""
+        self._turn: Turn | None = None
+        self._idle = True
+        self._blocks = Blocks()
+        self._asked: dict[str, str] = {}
+        self._denied: set[str] = set()
+        self._retry_notice_at: float | None = None
+        self._resets_at: float | None = None
+
+    @property
+    def turn(self) -> Turn | None:
+        """Return the open turn."""
+        return self._turn
+
+    def begin(self, prompt_id: str, uuid: str) -> None:
+        """Open a turn; `uuid` is what the CLI calls its prompt."""
+        self._turn = Turn(prompt_id, uuid)
+        self._retry_notice_at = None
+
+    def deny(self, tool_call_id: str) -> None:
+        """Remember that somebody said no to a call, so its result is a denial."""
+        self._denied.add(tool_call_id)
+
+    def map(self, frames: Iterable[Frame], now: float) -> list[AnySaid]:
+        """Return what the frames say; adjacent deltas of one block become one."""
+        said: list[AnySaid] = []
+        blocks = self._blocks
+        for frame in frames:
+            if type(frame) is StreamEvent:
+                if frame.parent_tool_use_id is None:
+                    blocks.stream(frame.event, said)
+                continue
+            blocks.flush(said)
+            self._map_whole(frame, now, said)
+        blocks.flush(said)
+        return said
+
+    def _map_whole(self, frame: Frame, now: float, said: list[AnySaid]) -> None:
+        match frame:
+            case Assistant():
+                self._assistant(frame, said)
+            case User():
+                said += self._returned(frame)
+            case ControlRequest():
+                call = frame.tool_call_id
+                self._asked[frame.request_id] = call
+                said.append(
+                    PermissionAsked(
+                        tool_call_id=call,
+                        tool_name=frame.request.tool_name,
+                        input=_value(frame.request.input),
+                    )
+                )
+            case ControlCancel():
+                if call_id := self._asked.pop(frame.request_id, None):
+                    said.append(PermissionWithdrawn(call_id))
+            case System():
+                self._system(frame, now, said)
+            case Lifecycle():
+                self._lifecycle(frame)
+                self._settle(said)
+            case Result():
+                self._result(frame)
+                self._settle(said)
+            case RateLimitEvent():
+                info = frame.rate_limit_info
+                self._resets_at = info.resets_at if info.status == "rejected" else None
+            case _:
+                self.skipped += 1
+
+    # --- what the model says and does -----------------------------------------------------------
+
+    def _assistant(self, frame: Assistant, said: list[AnySaid]) -> None:
+        message = frame.message
+        if message.model == SYNTHETIC or frame.error is not None:
+            if self._turn is not None and frame.error is not None:
+                self._turn.said_error = frame.error
+            return
+        inner = frame.parent_tool_use_id is not None
+        content = message.content
+        for block in [Block("text", text=content)] if isinstance(content, str) else content:
+            if block.type.endswith("tool_use"):
+                said.append(
+                    ToolCalled(
+                        tool_call_id=block.id,
+                        tool_name=block.name,
+                        input=_value(block.input),
+                        inner=inner,
+                    )
+                )
+            elif block.type.endswith("tool_result"):
+                said.append(self._result_of(block, denied=False))
+            elif not inner:
+                self._blocks.whole(message.id, block, said)
+
+    def _returned(self, frame: User) -> list[AnySaid]:
+        if isinstance(frame.message.content, str):
+            return []
+        rejected = {
+            meta.id
+            for meta in frame.tool_result_meta or ()
+            if meta.permission_decision and meta.permission_decision.decision == "reject"
+        }
+        if self._turn is not None and self._turn.interrupting:
+            rejected.clear()  # the CLI answers what it asked by itself: nobody said no
+        return [
+            self._result_of(block, denied=block.tool_use_id in rejected | self._denied)
+            for block in frame.message.content
+            if block.type == "tool_result"
+        ]
+
+    def _result_of(self, block: Block, *, denied: bool) -> ToolReturned:
+        self._denied.discard(block.tool_use_id)
+        return ToolReturned(
+            tool_call_id=block.tool_use_id,
+            output=_output(_value(block.content)),
+            is_error=bool(block.is_error),
+            denied=denied,
+        )
+
+    # --- what becomes of the turn ---------------------------------------------------------------
+
+    def _system(self, frame: System, now: float, said: list[AnySaid]) -> None:
+        if frame.subtype == "session_state_changed":
+            self._idle = frame.state == "idle"
+            self._settle(said)
+        elif frame.subtype == "init" and frame.session_id:
+            self.session_id = frame.session_id
+        elif frame.subtype == "api_retry":
+            last = self._retry_notice_at
+            if last is None or now - last >= RETRY_NOTICE_S:
+                self._retry_notice_at = now
+                said.append(_retry_notice(frame))
+
+    def _lifecycle(self, frame: Lifecycle) -> None:
+        turn = self._turn
+        if turn is not None and frame.command_uuid == turn.uuid:
+            if frame.state == "cancelled":
+                turn.fallback = INTERRUPTED
+            elif frame.state == "completed":
+                turn.fallback = turn.fallback or COMPLETED
+
+    def _result(self, frame: Result) -> None:
+        turn = self._turn
+        if frame.session_id:
+            self.session_id = frame.session_id
+        if turn is None or not (frame.num_turns or frame.is_error):
+            return
+        if turn.uuid in (frame.user_message_uuid, *(frame.user_message_uuids or ())):
+            turn.outcome = outcome_of(
+                frame,
+                interrupting=turn.interrupting,
+                said_error=turn.said_error,
+                resets_at=self._resets_at,
+            )
+
+    def _settle(self, said: list[AnySaid]) -> None:
+        turn = self._turn
+        if turn is None or not self._idle:
+            return
+        if outcome := turn.outcome or turn.fallback:
+            self._turn = None
+            turn.ended.set()
+            self._blocks.forget()
+            self._asked.clear()
+            self._denied.clear()
+            said.append(
+                TurnEnded(
+                    prompt_id=turn.prompt_id,
+                    status=outcome.status,
+                    code=outcome.code,
+                    text=outcome.text,
+                )
+            )
+
+
+def _value(raw: msgspec.Raw) -> Any:  # noqa: ANN401  # any JSON
+    """Return the decoded JSON of a field that is kept raw; None when it is absent."""
+    source = bytes(raw)
+    if not source:
+        return None
+    value = msgspec.json.decode(source)
+    return every_text(clean, value) if b"\\u0000" in source else value
+
+
+def _output(content: object) -> object:
+    """Return a tool result's content: text blocks as one string, anything else as it is."""
+    if isinstance(content, list):
+        texts = [text for block in content if (text := _text(block)) is not None]
+        if len(texts) == len(content):
+            return "\n".join(texts)
+    return "" if content is None else content
+
+
+def _text(block: object) -> str | None:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case _:
+            return None
+
+
+def _retry_notice(frame: System) -> Told:
+    causes = {429: "is limiting requests", 529: "is overloaded"}
+    cause = causes.get(frame.error_status, "could not be reached")
+    text = f"The model {cause}; trying again"
+    if isinstance(frame.retry_delay_ms, int | float):
+        text += f" in {max(1, round(frame.retry_delay_ms / 1000))} s"
+    if isinstance(frame.attempt, int) and isinstance(frame.max_retries, int):
+        text += f" (attempt {frame.attempt} of {frame.max_retries})"
+    return Told(level="warning", code="retrying", text=f"{text}.")

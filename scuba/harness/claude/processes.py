@@ -1,0 +1,218 @@
+"""The end of a session: its whole process tree is gone, and no foreign process was touched.
+
+A tool's shell lives in a session of its own and outlives a killed CLI. Two things tell whose it is:
+the tag in its environment, which every child inherits, and its descent from the CLI.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+import trio
+
+TAG = "SCUBA_SESSION"
+"""The variable that marks every process of one session."""
+EOF_S, TERM_S, KILL_S = 1.0, 3.5, 2.5
+"""How long is waited after closing stdin, after SIGTERM, and for a killed tree to be gone."""
+SWEEP_S = 0.1
+PR_SET_CHILD_SUBREAPER = 36
+PROC = Path("/proc")
+HAS_PROC = sys.platform == "linux"
+
+_spawned: set[int] = set()
+"""Pids of the CLIs that trio waits for; nobody else may reap them."""
+_subreaper = threading.Event()
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """One process at one moment. `started`, in clock ticks since boot, tells a reused pid."""
+
+    pid: int
+    parent: int
+    session: int
+    started: int
+    state: str
+
+
+def register(pid: int) -> None:
+    """Remember a CLI that trio waits for."""
+    _spawned.add(pid)
+
+
+def become_subreaper() -> bool:
+    """Have orphans of our descendants become our children; return whether the system can.
+
+    Called once by the program. From then on `reap_adopted` must run now and then.
+    """
+    if not HAS_PROC:
+        return False
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0:
+        _subreaper.set()
+    return _subreaper.is_set()
+
+
+def processes() -> dict[int, Seen]:
+    """Return every process there is, by pid; none on a system without /proc."""
+    found: dict[int, Seen] = {}
+    if HAS_PROC:
+        for name in os.listdir(PROC):
+            if name.isdecimal() and (seen := look(int(name))):
+                found[seen.pid] = seen
+    return found
+
+
+def look(pid: int) -> Seen | None:
+    """Return what a pid stands for now, or None."""
+    try:
+        stat = (PROC / str(pid) / "stat").read_text()
+    except (OSError, UnicodeDecodeError):
+        return None
+    state, parent, _, session, *rest = stat.rpartition(")")[2].split()
+    return Seen(pid, int(parent), int(session), int(rest[15]), state)
+
+
+def descendants(root: int, found: Mapping[int, Seen]) -> set[Seen]:
+    """Return the processes below `root`, without it."""
+    children: dict[int, list[Seen]] = {}
+    for seen in found.values():
+        children.setdefault(seen.parent, []).append(seen)
+    below, todo = set[Seen](), [root]
+    while todo:
+        for seen in children.get(todo.pop(), ()):
+            if seen not in below:
+                below.add(seen)
+                todo.append(seen.pid)
+    return below
+
+
+def tagged(tag: str, found: Mapping[int, Seen]) -> set[Seen]:
+    """Return the processes whose environment holds the tag."""
+    mark = f"{TAG}={tag}".encode()
+    marked = set[Seen]()
+    for seen in found.values():
+        with contextlib.suppress(OSError):
+            if mark in (PROC / str(seen.pid) / "environ").read_bytes().split(b"\0"):
+                marked.add(seen)
+    return marked
+
+
+class Tree:
+    """The processes of one session: the CLI that trio waits for, and what came of it."""
+
+    def __init__(self, cli: trio.Process, tag: str) -> None:
+        self._cli, self._tag = cli, tag
+        self._known: set[Seen] = set()
+
+    def look(self) -> set[Seen]:
+        """Return what lives of the tree beside the CLI; what was seen once is never forgotten."""
+        found = processes()
+        new = tagged(self._tag, found)
+        for then in {*self._known, *new}:
+            if _same(found.get(then.pid), then):
+                new |= descendants(then.pid, found)
+        if self._cli.returncode is None:
+            new |= descendants(self._cli.pid, found)
+        if _spawned <= {self._cli.pid}:  # no other session: every orphan is one of ours
+            new |= adopted(found)
+        self._known |= new
+        alive = {found[seen.pid] for seen in self._known if _same(found.get(seen.pid), seen)}
+        us = os.getpid()
+        return {
+            seen
+            for seen in alive
+            if seen.pid not in (self._cli.pid, us) and (seen.state != "Z" or seen.parent == us)
+        }
+
+    def sweep(self) -> bool:
+        """Kill what lives of the tree beside the CLI, and reap it; return whether any was left."""
+        left = self.look()
+        for seen in left:
+            _kill(seen)
+        _reap(left)
+        return bool(left)
+
+
+async def end_tree(cli: trio.Process, tag: str, *, eof_s: float = EOF_S) -> None:
+    """End a session's processes: end of input, SIGTERM, SIGKILL, sweep. At most 7 s, shielded.
+
+    The CLI is never killed first: it ends its tools, which would outlive it.
+    """
+    tree = Tree(cli, tag)
+    with trio.move_on_after(eof_s + TERM_S + KILL_S, shield=True):
+        await trio.to_thread.run_sync(tree.look)
+        if cli.stdin is not None:
+            await cli.stdin.aclose()
+        with trio.move_on_after(eof_s):
+            await cli.wait()
+        if cli.returncode is None:
+            cli.terminate()
+            with trio.move_on_after(TERM_S):
+                await cli.wait()
+        if cli.returncode is None:
+            await trio.to_thread.run_sync(tree.look)
+            cli.kill()
+            await cli.wait()
+        if not HAS_PROC:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(cli.pid, signal.SIGKILL)
+        while await trio.to_thread.run_sync(tree.sweep):  # noqa: ASYNC110  # nothing tells of it
+            await trio.sleep(SWEEP_S)
+    if cli.returncode is not None:
+        _spawned.discard(cli.pid)
+    reap_adopted()
+
+
+def adopted(found: Mapping[int, Seen]) -> set[Seen]:
+    """Return the orphans that became our children.
+
+    Only those outside our own session: what this program starts itself stays in it, but for the
+    CLIs, which are registered and left to trio.
+    """
+    us, ours = os.getpid(), os.getsid(0)
+    return {
+        seen
+        for seen in found.values()
+        if _subreaper.is_set()
+        and seen.parent == us
+        and seen.session != ours
+        and seen.pid not in _spawned
+    }
+
+
+def reap_adopted() -> int:
+    """Reap orphans that became our children and have ended; return how many."""
+    return _reap(seen for seen in adopted(processes()) if seen.state == "Z")
+
+
+def _same(now: Seen | None, then: Seen) -> bool:
+    return now is not None and now.started == then.started
+
+
+def _kill(seen: Seen) -> None:
+    """Kill exactly that process: a pid that stands for another one by now is left alone."""
+    try:
+        handle = os.pidfd_open(seen.pid)
+    except OSError:
+        return
+    try:
+        if _same(look(seen.pid), seen):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(handle)
+
+
+def _reap(ended: Iterable[Seen]) -> int:
+    reaped = 0
+    for seen in ended:
+        # Not ours to reap (its parent lives), or not dead yet: the next round sees it again.
+        with contextlib.suppress(ChildProcessError):
+            reaped += os.waitpid(seen.pid, os.WNOHANG)[0] != 0
+    return reaped

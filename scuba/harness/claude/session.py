@@ -1,0 +1,168 @@
+"""ClaudeSession: one live conversation with Claude Code, as the port `HarnessSession` has it."""
+
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+import trio
+
+from actors.harness import AnySaid, Decision
+from actors.ports import SessionFailed
+from scuba.harness.claude.failures import TEXTS, hinted
+from scuba.harness.claude.frames import Exited, Gone, Lifecycle, clean
+from scuba.harness.claude.mapping import Mapper, Turn
+from scuba.harness.claude.permissions import Permissions
+from scuba.harness.claude.queue import FrameQueue
+
+logger = logging.getLogger(__name__)
+
+QUEUED_S = 0.01
+"""How long a prompt that the CLI had only queued is given before it is stopped again."""
+DEAF_S = 0.5
+"""After this long an interrupt that was acknowledged and changed nothing is said again."""
+SAID_AGAIN = 3
+
+
+class Wire(Protocol):
+    """The way to the CLI. Both raise Gone."""
+
+    async def send(self, frame: Mapping[str, Any]) -> None:
+        """Write one frame, whole."""
+        ...
+
+    async def request(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the CLI's answer to a control request."""
+        ...
+
+
+class ClaudeSession:
+    """Reads frames and writes prompts. The process belongs to the connection, not to it."""
+
+    def __init__(
+        self, wire: Wire, frames: FrameQueue, permissions: Permissions, session_id: str
+    ) -> None:
+        self._wire, self._frames, self._permissions = wire, frames, permissions
+        self._mapper = Mapper()
+        self._mapper.session_id = session_id
+        self._ended: SessionFailed | None = None
+        self._stop_early: str | None = None
+
+    @property
+    def session_id(self) -> str:
+        """By which the CLI resumes this conversation."""
+        return self._mapper.session_id
+
+    @property
+    def busy(self) -> bool:
+        """Return whether a turn is open."""
+        return self._mapper.turn is not None
+
+    async def receive(self) -> Sequence[AnySaid]:
+        """Return all that waits, at least one item, in order.
+
+        Raises SessionFailed when the CLI has ended, after everything it said was returned.
+        """
+        while self._ended is None:
+            frames = await self._frames.get()
+            last = frames[-1]
+            if isinstance(last, Exited):
+                self._ended = _death(last)
+            if said := self._mapper.map(frames, trio.current_time()):
+                return said
+        raise self._ended
+
+    async def prompt(self, prompt_id: str, text: str) -> None:
+        """Begin a turn. Raises SessionFailed when the CLI does not take it in time."""
+        known_as = str(uuid.uuid4())
+        self._mapper.begin(prompt_id, known_as)
+        if self._stop_early == prompt_id:
+            self._withdraw(known_as)
+            return
+        try:
+            await self._wire.send(prompt_frame(known_as, text))
+        except Gone as error:
+            failure = "The agent does not take the message. Send it again."
+            raise SessionFailed("agent_deaf", failure, str(error)) from error
+
+    def decide(self, tool_call_id: str, decision: Decision) -> bool:
+        """Answer a permission; False (and no effect) when it is not waiting."""
+        if not self._permissions.decide(tool_call_id, decision):
+            return False
+        if not decision.allowed and decision.supplied is None:
+            self._mapper.deny(tool_call_id)
+        return True
+
+    async def interrupt(self, prompt_id: str) -> None:
+        """Ask for the end of the turn; return when it is acknowledged. May wait for ever.
+
+        Of a prompt not given yet it is remembered (4.2); of any other it changes nothing (4.7).
+        """
+        turn = self._mapper.turn
+        if turn is None or turn.prompt_id != prompt_id:
+            self._stop_early = prompt_id
+            return
+        turn.interrupting = True
+        try:
+            await self._stop(turn)
+        except Gone as error:
+            logger.info("interrupt not delivered: %s", error)  # `receive` tells of the end
+
+    async def _stop(self, turn: Turn) -> None:
+        """Interrupt until the CLI no longer has the prompt queued, and has heard it.
+
+        Just after a prompt was written there is a moment in which an interrupt stops nothing.
+        """
+        for _ in range(SAID_AGAIN):
+            while turn.uuid in await self._still_queued():
+                cancel = {"subtype": "cancel_async_message", "message_uuid": turn.uuid}
+                if (await self._wire.request(cancel)).get("cancelled") is True:
+                    self._withdraw(turn.uuid)
+                    return
+                await trio.sleep(QUEUED_S)
+            with trio.move_on_after(DEAF_S):
+                await turn.ended.wait()
+                return
+
+    async def _still_queued(self) -> Sequence[str]:
+        receipt = await self._wire.request({"subtype": "interrupt"})
+        queued = receipt.get("still_queued")
+        return queued if isinstance(queued, list) else ()
+
+    def _withdraw(self, known_as: str) -> None:
+        """Say, in order with everything else, that the CLI will not work on a prompt."""
+        frame = Lifecycle(command_uuid=known_as, state="cancelled")
+        self._frames.put(frame, msgspec.json.encode(frame))
+
+
+def prompt_frame(known_as: str, text: str) -> dict[str, Any]:
+    """Return a prompt as the CLI takes it: verbatim (no slash command, no @path is expanded)."""
+    return {
+        "type": "user",
+        "message": {"role": "user", "content": clean(text)},
+        "parent_tool_use_id": None,
+        "uuid": known_as,
+        "session_id": "default",
+        "client_composed": True,
+        "origin": {"kind": "human"},
+    }
+
+
+def _death(last: Exited) -> SessionFailed:
+    """Return what the end of the CLI means: class, words for people, detail for the operator."""
+    told = "\n".join([last.error, *last.stderr])
+    detail = f"exit code {last.returncode}: {told}"
+    if last.asked:
+        return SessionFailed("closed", "The agent was closed.", detail)
+    if code := hinted(told):
+        return SessionFailed(code, TEXTS[code], detail)
+    if last.returncode is None:
+        text = "The agent's output could not be read any further. Send the message again."
+        return SessionFailed("agent_broken", text, detail)
+    how = (
+        f"was killed by signal {-last.returncode}"
+        if last.returncode < 0
+        else f"ended by itself (exit code {last.returncode})"
+    )
+    return SessionFailed("agent_died", f"The agent {how}. Send the message again.", detail)
