@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -31,9 +32,10 @@ def url_mistake(url: str, *, allow_insecure: bool = False) -> str | None:
 
 def directory_mistake(path: Path) -> str | None:
     """Return why nothing can work in a directory, or None (field case 10.7)."""
-    if not path.exists():
-        return f"{path} does not exist"
-    if not path.is_dir():
+    mode = _mode(path)
+    if isinstance(mode, str):
+        return mode
+    if not stat.S_ISDIR(mode):
         return f"{path} is not a directory"
     if not os.access(path, os.R_OK | os.X_OK):
         return f"{path} may not be read"
@@ -42,13 +44,26 @@ def directory_mistake(path: Path) -> str | None:
 
 def program_mistake(path: Path) -> str | None:
     """Return why a program cannot be run, or None (field case 10.7)."""
-    if not path.exists():
-        return f"{path} does not exist"
-    if not path.is_file():
+    mode = _mode(path)
+    if isinstance(mode, str):
+        return mode
+    if not stat.S_ISREG(mode):
         return f"{path} is not a file"
     if not os.access(path, os.X_OK):
         return f"{path} is not executable"
     return None
+
+
+def _mode(path: Path) -> int | str:
+    """Return what a path leads to, or why it leads nowhere."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return f"{path} does not exist"
+    except OSError as error:
+        return f"{path} cannot be used: {error.strerror}"
+    except ValueError:
+        return "holds U+0000"
 
 
 def state_root(environ: Mapping[str, str]) -> Path:

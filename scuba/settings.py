@@ -248,10 +248,10 @@ def _object(value: object) -> dict[str, Any]:
 
 def _sound(token: str | None, where: str) -> str:
     if token is None:
-        raise ConfigError(f"no token: {where} is not set", "set it, or change bubble.token")
+        raise ConfigError(f"no token: {where} is not set", "put the token there, or name another place")
     token = token.strip()
     if wrong := token_mistake(token):
-        raise ConfigError(f"no token: {where} {wrong}", "put the token of the bot there")
+        raise ConfigError(f"no token: {where} {wrong}", "put the token there, or name another place")
     return token
 
 
@@ -263,7 +263,7 @@ def _token_file(path: Path) -> str:
         why = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(
             f"no token: cannot read the token file {path}: {why}",
-            "change bubble.token, or the permissions of the file",
+            "name another file, or let this process read it",
         ) from error
 
 
