@@ -1,0 +1,301 @@
+"""What is followed live: subscriptions and the grants stream, on one socket after another (8, 9).
+
+The task that reads the socket never waits for a thread: what takes time it hands to a task.
+"""
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import msgspec
+import trio
+
+from actors.messages import GrantChange
+from actors.ports import Refused
+from scuba import wire
+from scuba.bubble.backoff import Backoff
+from scuba.bubble.connection import Connector
+from scuba.bubble.endings import Ending, Lost
+from scuba.bubble.grants import GrantBook
+from scuba.bubble.http import BubbleClient
+from scuba.bubble.outgoing import Outgoing
+from scuba.bubble.patience import Patience
+from scuba.bubble.socket import MESSAGE_BYTES, Dial, Socket, dial
+from scuba.bubble.subscriptions import (
+    AskLater,
+    Behind,
+    Subscription,
+    Subscriptions,
+    another_log,
+    following,
+)
+from scuba.errors import IdentityRefused, ScubaError
+
+LOG = logging.getLogger(__name__)
+GRANTS = ""
+"""The subject of the grants stream among the frames to send; no thread has this id."""
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """How the socket fares, for people and tests."""
+
+    connected: bool
+    reconnects: int
+    subscriptions: int
+    laggards: int
+    """How often a full inbox was taken off the socket."""
+    gaps: int
+    """How often the server left out events."""
+
+
+class Live:
+    """Owns the socket and what is followed on it; `run` is its life.
+
+    Subscriptions and the grants stream stand outside any one connection: they may come and go at
+    any time, and each connection that is made asks for all of them at their cursors.
+    """
+
+    def __init__(
+        self,
+        client: BubbleClient,
+        patience: Patience,
+        *,
+        instance_id: str,
+        principal_id: str | None = None,
+        max_message_bytes: int = MESSAGE_BYTES,
+        dial: Dial = dial,
+    ) -> None:
+        """`principal_id`: whose token it must be; None to take whoever it is."""
+        self._client, self._patience, self._principal_id = client, patience, principal_id
+        self._max_message_bytes = max_message_bytes
+        self._connector = Connector(
+            client,
+            self._use,
+            instance_id=instance_id,
+            max_message_bytes=max_message_bytes,
+            dial=dial,
+        )
+        self._outgoing = Outgoing()
+        self._subscriptions = Subscriptions(self._outgoing)
+        self._book: GrantBook | None = None
+        self._grants_backoff = Backoff()
+        self._is_connected = False
+        self._connections = 0
+        self._on_ready = trio.Event()
+        self._tasks: trio.Nursery
+
+    @property
+    def log_epoch(self) -> str | None:
+        """Of the server's log; None before the first connection."""
+        return self._subscriptions.log_epoch
+
+    def statistics(self) -> Statistics:
+        """Return how the socket fares."""
+        return Statistics(
+            connected=self._is_connected,
+            reconnects=max(0, self._connections - 1),
+            subscriptions=len(self._subscriptions),
+            laggards=self._subscriptions.laggards,
+            gaps=self._subscriptions.gaps,
+        )
+
+    @contextmanager
+    def following(self, subscription: Subscription[Any]) -> Generator[None]:
+        """Follow a thread until left."""
+        self._subscriptions.add(subscription)
+        try:
+            yield
+        finally:
+            self._subscriptions.remove(subscription)
+
+    async def grants(self, into: trio.MemorySendChannel[GrantChange]) -> None:
+        """Send each change of the grants on threads, what holds now first, until cancelled."""
+        if self._book is not None:
+            raise RuntimeError("the grants are already being read")
+        self._book = book = GrantBook()
+        self._outgoing.put(GRANTS, book.ask())
+        try:
+            while True:
+                change = book.next_change()
+                if change is None:
+                    await book.bell.wait()
+                else:
+                    await into.send(change)  # cancelled here, it is still the next change
+                    book.told(change)
+        finally:
+            self._book = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep a connection until cancelled; `started()` once the first one is ready.
+
+        Raises IdentityRefused, ConfigError or ScubaError when no further try makes sense.
+        """
+        async with trio.open_nursery() as self._tasks:
+            self._tasks.start_soon(self._tell_ready, task_status, name="first connection")
+            error = await self._connector.run(self._lost)
+            self._tasks.cancel_scope.cancel()
+        raise error
+
+    async def _tell_ready(self, task_status: trio.TaskStatus[None]) -> None:
+        await self._on_ready.wait()
+        task_status.started()
+
+    # --- one connection ------------------------------------------------------------------------
+
+    async def _use(self, socket: Socket, ready: wire.ServerReady) -> None:
+        self._take_ready(ready)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._write, socket, name="socket writer")
+            ending = await self._read(socket)
+            nursery.cancel_scope.cancel()
+        raise ending
+
+    def _take_ready(self, ready: wire.ServerReady) -> None:
+        """Ask on a new connection for everything; raises ScubaError for a wrong server or token."""
+        principal_id, epoch = ready.principal.principal_id, self._subscriptions.log_epoch
+        if self._principal_id not in (None, principal_id):
+            raise IdentityRefused(
+                f"the token belongs to {principal_id}, not to {self._principal_id}",
+                "set bubble.principalId and bubble.token of the same principal",
+            )
+        if epoch not in (None, ready.log_epoch):
+            raise another_log(epoch, ready.log_epoch)
+        if ready.other_instances:
+            LOG.warning(
+                "%d other connections run as %s: each would answer",
+                ready.other_instances,
+                principal_id,
+            )
+        self._subscriptions.log_epoch = ready.log_epoch
+        self._connections += 1
+        self._is_connected = True
+        self._outgoing.clear()
+        self._subscriptions.ask_all()
+        self._ask_grants()
+        self._on_ready.set()
+
+    async def _write(self, socket: Socket) -> None:
+        while True:
+            frame = await self._outgoing.get()
+            try:
+                await socket.send(frame)
+            except Lost as lost:
+                # The reader ends the connection, after what was received before it broke.
+                LOG.debug("cannot send: %s", lost.ending.detail)
+                return
+
+    async def _read(self, socket: Socket) -> Lost | ScubaError:
+        try:
+            while True:
+                self._take(await socket.receive())
+        except (Lost, ScubaError) as error:
+            return error
+
+    def _lost(self, ending: Ending) -> None:
+        """Before the next connection: read by HTTP past a message that is too big for a socket."""
+        self._is_connected = False
+        if ending.code == wire.Close.TOO_BIG:
+            for subscription in self._subscriptions:
+                if subscription.state != "behind":
+                    self._subscriptions.put_behind(subscription)
+                    self._tasks.start_soon(self._fetch, subscription, name="fetch by HTTP")
+
+    # --- frames --------------------------------------------------------------------------------
+
+    def _take(self, frame: wire.ServerFrame | None) -> None:
+        match frame:
+            case wire.ServerGrantsSnapshot() | wire.ServerGrant():
+                self._take_grants(frame)
+            case wire.ServerError(thread_id=None):
+                self._complaint(frame)
+            case (
+                wire.ServerSubscribed()
+                | wire.ServerEvents()
+                | wire.ServerUnsubscribed()
+                | wire.ServerError()
+                | wire.ServerCaughtUp(thread_id=str())
+            ):
+                match self._subscriptions.take(frame):
+                    case Behind() as behind:
+                        self._tasks.start_soon(self._hand_over, behind, name="laggard")
+                    case AskLater() as later:
+                        self._tasks.start_soon(self._ask_later, later, name="ask again")
+                    case None:
+                        pass
+            case _:
+                pass  # ready, pong, heartbeat, closing, or of a kind we do not know
+
+    def _take_grants(self, frame: wire.ServerGrantsSnapshot | wire.ServerGrant) -> None:
+        if self._book is None:
+            return
+        self._grants_backoff.succeeded()
+        if not self._book.take(frame):
+            LOG.error("the server left out a change of grants; asking for all of them")
+            self._ask_grants()
+
+    def _ask_grants(self) -> None:
+        if self._book is not None:
+            self._outgoing.put(GRANTS, self._book.ask())
+
+    def _complaint(self, error: wire.ServerError) -> None:
+        LOG.warning("the Bubble server says %s: %s", error.code, error.detail)
+        if self._book is not None and error.ref is not None and error.ref == self._book.ref:
+            told_s = None if error.retry_after_ms is None else error.retry_after_ms / 1000
+            wait_s = self._grants_backoff.failed(told_s)
+            self._tasks.start_soon(self._ask_grants_later, error.ref, wait_s, name="ask grants")
+
+    # --- what takes time -----------------------------------------------------------------------
+
+    async def _hand_over(self, behind: Behind) -> None:
+        """Wait until a full inbox takes what it was sent, then go on behind it."""
+        subscription = behind.subscription
+        with subscription.scope:
+            await self._send(subscription, behind.message)
+            subscription.cursor = behind.cursor
+            self._subscriptions.ask(subscription)
+
+    async def _fetch(self, subscription: Subscription[Any]) -> None:
+        """Hand over by HTTP what the socket could not carry, up to the head (8.9, 1009)."""
+        with subscription.scope:
+            try:
+                while await self._patience.until_answered(partial(self._fetch_page, subscription)):
+                    pass
+            except Refused as refused:
+                LOG.warning("reading thread %s: %s", subscription.thread_id, refused)
+            self._subscriptions.ask(subscription)
+
+    async def _fetch_page(self, subscription: Subscription[Any]) -> bool:
+        page = await self._client.page(subscription.thread_id, after=subscription.cursor)
+        events, _ = following(subscription.cursor, page.events)
+        for event in events:
+            if len(event.payload) > self._max_message_bytes:
+                LOG.warning(
+                    "seq %d of thread %s has %d bytes; it was read by HTTP",
+                    event.seq,
+                    event.thread_id,
+                    len(event.payload),
+                )
+        if events:
+            await self._send(subscription, subscription.events(events))
+            subscription.cursor = events[-1].seq
+        return page.has_more and bool(events)
+
+    async def _send(self, subscription: Subscription[Any], message: object) -> None:
+        try:
+            await subscription.inbox.send(message)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            LOG.debug("nobody reads thread %s any more", subscription.thread_id)
+            self._subscriptions.remove(subscription)
+            await trio.lowlevel.checkpoint_if_cancelled()
+
+    async def _ask_later(self, later: AskLater) -> None:
+        await trio.sleep(later.after_s)
+        if self._subscriptions.still_asked(later):
+            self._subscriptions.ask(later.subscription)
+
+    async def _ask_grants_later(self, ref: str, wait_s: float) -> None:
+        await trio.sleep(wait_s)
+        if self._book is not None and self._book.ref == ref:
+            self._ask_grants()

@@ -1,0 +1,271 @@
+"""Each thread's place in its log, and what a frame about it leads to (8.3 to 8.6). No task here."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+import trio
+
+from scuba import wire
+from scuba.bubble.backoff import Backoff
+from scuba.bubble.outgoing import Outgoing
+from scuba.errors import ScubaError
+
+M = TypeVar("M")
+LOG = logging.getLogger(__name__)
+
+NEW_LOG_HINT = (
+    "the server was restored or replaced; make sure that it is the right one, "
+    "then start anew with an empty state directory"
+)
+
+
+class Subscription(Generic[M]):
+    """One thread as one inbox follows it. `cursor` is the seq of the last event handed over."""
+
+    def __init__(
+        self,
+        thread_id: str,
+        after: int,
+        inbox: trio.MemorySendChannel[M],
+        events: Callable[[Sequence[wire.Envelope]], M],
+        caught_up: Callable[[int], M],
+    ) -> None:
+        self.thread_id, self.cursor, self.inbox = thread_id, after, inbox
+        self.events, self.caught_up = events, caught_up
+        self.state: Literal["asked", "live", "behind"] = "asked"
+        self.ref = ""
+        self.backoff = Backoff()
+        self.scope = trio.CancelScope()
+        """Of the task that waits for the inbox, while the state is `behind`."""
+
+
+class Behind(msgspec.Struct, frozen=True):
+    """The inbox was full: hand the message over when it has room, then ask anew at `cursor`."""
+
+    subscription: Subscription[Any]
+    message: Any
+    cursor: int
+
+
+class AskLater(msgspec.Struct, frozen=True):
+    """Ask for the subscription anew after a while, unless it has changed by then."""
+
+    subscription: Subscription[Any]
+    ref: str
+    after_s: float
+
+
+Task = Behind | AskLater
+ThreadFrame = (
+    wire.ServerSubscribed
+    | wire.ServerEvents
+    | wire.ServerCaughtUp
+    | wire.ServerUnsubscribed
+    | wire.ServerError
+)
+
+
+class Subscriptions:
+    """All subscriptions of one socket. Frames go to `outgoing`; what takes time is returned.
+
+    Frames of an earlier subscription to the same thread are told apart by `ref` and dropped.
+    """
+
+    def __init__(self, outgoing: Outgoing) -> None:
+        self._outgoing = outgoing
+        self._all: dict[str, Subscription[Any]] = {}
+        self._asked = 0
+        self.log_epoch: str | None = None
+        self.laggards = 0
+        self.gaps = 0
+
+    def __len__(self) -> int:
+        """Return how many threads are followed."""
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Subscription[Any]]:
+        """Iterate over a copy."""
+        return iter(list(self._all.values()))
+
+    def add(self, subscription: Subscription[Any]) -> None:
+        """Follow a thread; whoever followed it before gets nothing more."""
+        old = self._all.get(subscription.thread_id)
+        if old is not None:
+            old.scope.cancel()
+        self._all[subscription.thread_id] = subscription
+        self.ask(subscription)
+
+    def remove(self, subscription: Subscription[Any]) -> None:
+        """Stop following a thread: from now on its inbox gets nothing."""
+        subscription.scope.cancel()
+        if self._all.get(subscription.thread_id) is subscription:
+            del self._all[subscription.thread_id]
+            self._unsubscribe(subscription)
+
+    def ask(self, subscription: Subscription[Any]) -> None:
+        """Have the server send what follows the cursor, if somebody still follows the thread."""
+        if self._all.get(subscription.thread_id) is not subscription:
+            return
+        self._asked += 1
+        subscription.state, subscription.ref = "asked", f"s{self._asked}"
+        self._outgoing.put(
+            subscription.thread_id,
+            wire.ClientSubscribe(
+                thread_id=subscription.thread_id,
+                after=subscription.cursor,
+                log_epoch=self.log_epoch,
+                ref=subscription.ref,
+            ),
+        )
+
+    def ask_all(self) -> None:
+        """Ask on a new connection for all but those whose inbox is still full."""
+        for subscription in self:
+            if subscription.state != "behind":
+                self.ask(subscription)
+
+    def still_asked(self, later: AskLater) -> bool:
+        """Return whether nothing has changed since `later` was returned."""
+        subscription = later.subscription
+        return subscription.state == "asked" and subscription.ref == later.ref
+
+    def put_behind(self, subscription: Subscription[Any]) -> None:
+        """Take a thread off the socket; somebody else hands over what it missed and asks anew."""
+        subscription.state = "behind"
+        subscription.scope = trio.CancelScope()
+        self._unsubscribe(subscription)
+
+    def take(self, frame: ThreadFrame) -> Task | None:
+        """Act on a frame about one thread. Raises ScubaError when the log is another one (8.5)."""
+        subscription = self._all.get(frame.thread_id or "")
+        if subscription is None or subscription.state == "behind":
+            return None
+        match frame:
+            case wire.ServerSubscribed(ref=ref):
+                if ref == subscription.ref:
+                    subscription.state = "live"
+                return None
+            case wire.ServerError(ref=ref):
+                return self._refused(subscription, frame) if ref == subscription.ref else None
+            case wire.ServerUnsubscribed():
+                return self._unsubscribed(subscription, frame)
+            case wire.ServerEvents() | wire.ServerCaughtUp():
+                if subscription.state != "live":
+                    return None
+                if isinstance(frame, wire.ServerEvents):
+                    return self._events(subscription, frame.events)
+                return self._hand_over(
+                    subscription,
+                    subscription.caught_up(frame.seq or subscription.cursor),
+                    subscription.cursor,
+                )
+
+    def _events(
+        self, subscription: Subscription[Any], events: Sequence[wire.Envelope]
+    ) -> Task | None:
+        fresh, has_hole = following(subscription.cursor, events)
+        task: Task | None = None
+        if fresh:
+            subscription.backoff.succeeded()
+            task = self._hand_over(subscription, subscription.events(fresh), fresh[-1].seq)
+        if has_hole and subscription.state == "live":
+            task = self._hole(subscription)
+        return task
+
+    def _hand_over(self, subscription: Subscription[M], message: M, cursor: int) -> Behind | None:
+        try:
+            subscription.inbox.send_nowait(message)
+        except trio.WouldBlock:
+            self.laggards += 1
+            self.put_behind(subscription)
+            return Behind(subscription, message, cursor)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            LOG.debug("nobody reads thread %s any more", subscription.thread_id)
+            self.remove(subscription)
+            return None
+        subscription.cursor = cursor
+        return None
+
+    def _hole(self, subscription: Subscription[Any]) -> Task | None:
+        """Start anew at the cursor: at once the first time, then with backoff (8.4)."""
+        self.gaps += 1
+        LOG.error(
+            "the server left out what follows seq %d of thread %s; asking for it again",
+            subscription.cursor,
+            subscription.thread_id,
+        )
+        if subscription.backoff.failures == 0:
+            subscription.backoff.failed()
+            self.ask(subscription)
+            return None
+        return self._later(subscription)
+
+    def _later(self, subscription: Subscription[Any], least_s: float | None = None) -> AskLater:
+        subscription.state = "asked"
+        return AskLater(subscription, subscription.ref, subscription.backoff.failed(least_s))
+
+    def _unsubscribe(self, subscription: Subscription[Any]) -> None:
+        thread_id = subscription.thread_id
+        self._outgoing.put(thread_id, wire.ClientUnsubscribe(thread_id=thread_id))
+
+    def _unsubscribed(
+        self, subscription: Subscription[Any], frame: wire.ServerUnsubscribed
+    ) -> Task | None:
+        if frame.reason == "client":  # the echo of an earlier subscription's end
+            return None
+        LOG.info("thread %s was taken from us: %s", subscription.thread_id, frame.reason)
+        subscription.state = "asked"
+        return None if frame.reason == "revoked" else self._later(subscription)
+
+    def _refused(self, subscription: Subscription[Any], error: wire.ServerError) -> Task | None:
+        thread_id, cursor = subscription.thread_id, subscription.cursor
+        match error.code:
+            case "epoch_changed":
+                raise another_log(self.log_epoch, error.log_epoch)
+            case "future_cursor":
+                raise ScubaError(
+                    f"thread {thread_id} ends at seq {error.last_seq} in the Bubble server's log "
+                    f"(epoch {error.log_epoch or self.log_epoch}), but we had read up to {cursor} "
+                    f"(epoch {self.log_epoch})",
+                    NEW_LOG_HINT,
+                )
+            case "thread_not_found":
+                LOG.info("thread %s cannot be read; its grant will tell", thread_id)
+                return None
+            case "history_gone" if (error.first_seq or 0) > cursor + 1:
+                resumes_at = error.first_seq or 0
+                LOG.error(
+                    "thread %s no longer has seq %d to %d; going on without",
+                    thread_id,
+                    cursor + 1,
+                    resumes_at - 1,
+                )
+                subscription.cursor = resumes_at - 1
+                self.ask(subscription)
+                return None
+            case _:
+                LOG.warning("subscribing to thread %s: %s: %s", thread_id, error.code, error.detail)
+                told_s = None if error.retry_after_ms is None else error.retry_after_ms / 1000
+                return self._later(subscription, told_s)
+
+
+def following(cursor: int, events: Sequence[wire.Envelope]) -> tuple[list[wire.Envelope], bool]:
+    """Return the events that follow the cursor one by one, and whether a hole ended them (8.4)."""
+    fresh: list[wire.Envelope] = []
+    for event in events:
+        if event.seq > cursor + 1:
+            return fresh, True
+        if event.seq == cursor + 1:
+            fresh.append(event)
+            cursor += 1
+    return fresh, False
+
+
+def another_log(known: str | None, found: str | None) -> ScubaError:
+    """Return the error that ends the program: the server's log is not the one we were in."""
+    return ScubaError(
+        f"the Bubble server's log is another one: its epoch is {found}, ours was {known}",
+        NEW_LOG_HINT,
+    )
