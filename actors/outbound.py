@@ -92,6 +92,7 @@ class Outbound:
         self._parts: dict[Kind, int] = {"text": 0, "reasoning": 0}
         self._calls: dict[str, bool] = {}  # shown calls: has it its outcome?
         self._asked: dict[str, None] = {}
+        self._requested: set[str] = set()
         self._denied: set[str] = set()
         self._finished = False
 
@@ -102,6 +103,8 @@ class Outbound:
 
     def translate(self, said: Sequence[AnySaid]) -> list[Draft]:
         """Return what a batch adds to the run. `TurnEnded` adds nothing: see `finish`."""
+        if self._finished:
+            return []
         for item in said:
             match item:
                 case TextSaid(block_id=block_id, text=text):
@@ -132,6 +135,8 @@ class Outbound:
 
     def notice(self, notice: Notice) -> list[Draft]:
         """Return the notice as a `data-notice`; an open part stays open (5.3.6)."""
+        if self._finished:
+            return []
         self._tell(notice)
         return self._handed_over()
 
@@ -142,6 +147,8 @@ class Outbound:
 
     def answered_elsewhere(self, tool_call_id: str, output: object, is_error: bool) -> list[Draft]:
         """Return the outcome that somebody gave in the tool's place; a later one is dropped."""
+        if self._finished:
+            return []
         self._settle(tool_call_id, output, is_error=is_error)
         return self._handed_over()
 
@@ -149,6 +156,9 @@ class Outbound:
         self, status: RunStatus, reason: str | None = None, through_seq: int | None = None
     ) -> list[Draft]:
         """Return the end of the run: parts ended, calls settled, `run_finished`; once only."""
+        if self._finished:
+            return []
+        self._finished = True
         self._end_block()
         for call_id, done in self._calls.items():
             if done:
@@ -162,9 +172,7 @@ class Outbound:
         payload = RunFinishedPayload(status=status, reason=reason, through_seq=through_seq)
         self._drafts.append(Draft("run_finished", self._run_id, payload))
         self._asked.clear()
-        last = self._handed_over()
-        self._finished = True
-        return last
+        return self._handed_over()
 
     def _write(self, kind: Kind, block_id: str, text: str) -> None:
         block = self._block
@@ -209,10 +217,13 @@ class Outbound:
         self._emit(ToolInputAvailable(tool_call_id=call_id, tool_name=name, input=shown))
 
     def _ask(self, call_id: str) -> None:
-        if self._calls[call_id] or call_id in self._asked:
+        if self._calls[call_id] or call_id in self._denied:
             return
-        self._end_block()
         self._asked[call_id] = None
+        if call_id in self._requested:
+            return  # people see it already
+        self._requested.add(call_id)
+        self._end_block()
         self._emit(ToolApprovalRequest(approval_id=call_id, tool_call_id=call_id))
 
     def _returned(self, said: ToolReturned) -> None:
@@ -249,4 +260,4 @@ class Outbound:
 
     def _handed_over(self) -> list[Draft]:
         drafts, self._drafts = self._drafts, []
-        return [] if self._finished else drafts
+        return drafts
