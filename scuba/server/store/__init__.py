@@ -1,0 +1,26 @@
+"""The server's memory: principals, grants, threads and their logs, durable before it answers."""
+
+from scuba.server.store.changes import (
+    SYSTEM,
+    AccessChanged,
+    Caller,
+    Change,
+    Committed,
+    GrantChanged,
+    PrincipalDisabled,
+    TokenEnded,
+)
+from scuba.server.store.store import Store, open_store
+
+__all__ = [
+    "SYSTEM",
+    "AccessChanged",
+    "Caller",
+    "Change",
+    "Committed",
+    "GrantChanged",
+    "PrincipalDisabled",
+    "Store",
+    "TokenEnded",
+    "open_store",
+]

@@ -1,0 +1,310 @@
+"""What joining, changing role and leaving leave behind: grant, event, grant log, ended runs.
+
+Nothing here asks who may; that was decided before (`grants`, `threads`, `principals`).
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from actors.events import Role
+from scuba import wire
+from scuba.server.store.changes import SYSTEM, AccessChanged, Committed, GrantChanged
+from scuba.server.store.engine import Tx, Write
+from scuba.server.store.ids import ordered_id, ordered_ids
+
+GrantAction = Literal["granted", "changed", "revoked"]
+
+_AUTHOR_GONE = msgspec.json.encode({"status": "failed", "reason": "author_gone"})
+
+
+class Fresh(msgspec.Struct, kw_only=True):
+    """An event that is about to get its seq."""
+
+    type: str
+    payload: bytes
+    run_id: str | None = None
+    key: str | None = None
+    role: Role | None = None
+    bare_left: int | None = None
+    digest: bytes | None = None
+
+
+def write_events(
+    w: Write, thread_id: str, principal_id: str, fresh: Sequence[Fresh]
+) -> list[wire.Envelope]:
+    """Give events the next seqs of a thread, in order and without a gap (16.2); tell of them."""
+    if not fresh:
+        return []
+    row = w.one(
+        "UPDATE threads SET last_seq = last_seq + ?, last_event_at = ? WHERE thread_id = ?"
+        " RETURNING last_seq",
+        (len(fresh), w.now, thread_id),
+    )
+    assert row is not None, thread_id
+    first = int(row[0]) - len(fresh) + 1
+    ids = ordered_ids("evt_", w.now_ms, len(fresh))
+    envelopes = [
+        wire.Envelope(
+            id=ids[offset],
+            thread_id=thread_id,
+            seq=first + offset,
+            ts=w.now,
+            principal_id=principal_id,
+            type=event.type,
+            run_id=event.run_id,
+            payload=msgspec.Raw(event.payload),
+            key=event.key,
+            role=event.role,
+            bare_left=event.bare_left,
+        )
+        for offset, event in enumerate(fresh)
+    ]
+    w.many(
+        "INSERT INTO events (thread_id, seq, id, ts, principal_id, type, run_id, key, role,"
+        " bare_left, digest, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                thread_id,
+                envelope.seq,
+                envelope.id,
+                w.now,
+                principal_id,
+                event.type,
+                event.run_id,
+                event.key,
+                event.role,
+                event.bare_left,
+                event.digest,
+                event.payload.decode(),
+            )
+            for envelope, event in zip(envelopes, fresh, strict=True)
+        ],
+    )
+    w.tell(Committed(thread_id, tuple(envelopes)))
+    return envelopes
+
+
+def server_event(w: Write, thread_id: str, by: str, type_: str, payload: object) -> int:
+    """Append one event of the server's own, in the acting principal's name. Returns its seq."""
+    event = Fresh(type=type_, payload=msgspec.json.encode(payload))
+    return write_events(w, thread_id, by, [event])[0].seq
+
+
+def join(w: Write, by: str, thread_id: str, principal_id: str, role: Role) -> wire.Grant:
+    """Make somebody a participant. Returns the grant."""
+    seq = _say_joined(w, by, thread_id, principal_id, role)
+    target = wire.Target(type="thread", thread_id=thread_id)
+    return add_grant(w, by, target, principal_id, role, joined_seq=seq)
+
+
+def add_grant(
+    w: Write,
+    by: str,
+    target: wire.Target,
+    principal_id: str,
+    role: Role,
+    joined_seq: int | None = None,
+) -> wire.Grant:
+    """Store a grant that was not there, and log it for its principal."""
+    grant = wire.Grant(
+        target=target,
+        principal_id=principal_id,
+        role=role,
+        granted_by=by,
+        created_at=w.now,
+        joined_seq=joined_seq,
+    )
+    w.run(
+        "INSERT INTO grants (target_type, target_id, principal_id, role, granted_by, created_at,"
+        " joined_seq) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (target.type, target_id(target), principal_id, role, by, w.now, joined_seq),
+    )
+    log_grant(w, "granted", grant)
+    audit(w, by, "grant", principal_id, f"{role} on {target.type} {target_id(target)}")
+    return grant
+
+
+def change_role(w: Write, by: str, grant: wire.Grant, role: Role) -> wire.Grant:
+    """Give a participant another role; it stays joined since when it was. Returns the grant."""
+    assert grant.principal_id is not None
+    thread_id = target_id(grant.target)
+    told = {"principalId": grant.principal_id, "role": role, "by": by}
+    w.run(
+        "UPDATE grants SET role = ? WHERE target_type = 'thread' AND target_id = ?"
+        " AND principal_id = ?",
+        (role, thread_id, grant.principal_id),
+    )
+    changed = msgspec.structs.replace(grant, role=role)
+    w.tell(AccessChanged(grant.principal_id, thread_id))
+    log_grant(w, "changed", changed)
+    server_event(w, thread_id, by, "participant_role_changed", told)
+    audit(w, by, "grant", grant.principal_id, f"{role} on thread {thread_id}")
+    return changed
+
+
+def leave(w: Write, by: str, thread_id: str, principal_id: str) -> None:
+    """End a participation: nothing of the thread is for this principal from here on (3.7)."""
+    remove_grant(w, by, wire.Target(type="thread", thread_id=thread_id), principal_id)
+    _end_unreachable_runs(w, thread_id, principal_id)
+    cause = "left" if by == principal_id else "revoked"
+    _say_left(w, by, thread_id, principal_id, cause)
+
+
+def remove_grant(w: Write, by: str, target: wire.Target, principal_id: str) -> None:
+    """Delete a grant that is there, and log it for its principal."""
+    w.run(
+        "DELETE FROM grants WHERE target_type = ? AND target_id = ? AND principal_id = ?",
+        (target.type, target_id(target), principal_id),
+    )
+    on_thread = target.thread_id if target.type == "thread" else None
+    w.tell(AccessChanged(principal_id, on_thread))
+    log_grant(w, "revoked", wire.Grant(target=target, principal_id=principal_id))
+    audit(w, by, "revoke", principal_id, f"{target.type} {target_id(target)}")
+
+
+def suspend(w: Write, by: str, principal_id: str) -> None:
+    """End the runs of a disabled principal, and say on its threads that it is gone (5.6).
+
+    Its grants stay, so that it can be enabled again.
+    """
+    for (thread_id,) in w.all(
+        "SELECT DISTINCT thread_id FROM runs WHERE principal_id = ? AND status = 'open'",
+        (principal_id,),
+    ):
+        end_runs(w, thread_id, principal_id)
+    for thread_id, _ in _participations(w, principal_id):
+        _say_left(w, by, thread_id, principal_id, "disabled")
+
+
+def resume(w: Write, by: str, principal_id: str) -> None:
+    """Let an enabled principal join its threads anew: a new `joinedSeq` on each (3.1)."""
+    for thread_id, role in _participations(w, principal_id):
+        seq = _say_joined(w, by, thread_id, principal_id, role)
+        w.run(
+            "UPDATE grants SET joined_seq = ? WHERE target_type = 'thread' AND target_id = ?"
+            " AND principal_id = ?",
+            (seq, thread_id, principal_id),
+        )
+        grant = find_grant(w, wire.Target(type="thread", thread_id=thread_id), principal_id)
+        assert grant is not None
+        log_grant(w, "changed", grant)
+
+
+def end_runs(w: Write, thread_id: str, principal_id: str) -> None:
+    """Finish the open runs of somebody who cannot finish them any more (5.6)."""
+    rows = w.all(
+        "SELECT run_id FROM runs WHERE principal_id = ? AND thread_id = ? AND status = 'open'"
+        " ORDER BY first_seq",
+        (principal_id, thread_id),
+    )
+    finishes = [Fresh(type="run_finished", run_id=row[0], payload=_AUTHOR_GONE) for row in rows]
+    for event in write_events(w, thread_id, SYSTEM.id, finishes):
+        w.run(
+            "UPDATE runs SET status = 'failed', last_seq = ? WHERE thread_id = ? AND run_id = ?",
+            (event.seq, thread_id, event.run_id),
+        )
+
+
+def find_grant(tx: Tx, target: wire.Target, principal_id: str) -> wire.Grant | None:
+    """Return the direct grant of a principal on a target, if there is one."""
+    row = tx.one(
+        "SELECT role, granted_by, created_at, joined_seq FROM grants"
+        " WHERE target_type = ? AND target_id = ? AND principal_id = ?",
+        (target.type, target_id(target), principal_id),
+    )
+    if row is None:
+        return None
+    role, granted_by, created_at, joined_seq = row
+    return wire.Grant(
+        target=target,
+        principal_id=principal_id,
+        role=role,
+        granted_by=granted_by,
+        created_at=created_at,
+        joined_seq=joined_seq,
+    )
+
+
+def target_id(target: wire.Target) -> str:
+    """Return the id within the target's type; empty for the system."""
+    return target.thread_id or target.principal_id or ""
+
+
+def to_target(target_type: Literal["system", "thread", "principal"], id_: str) -> wire.Target:
+    """Return the target that a type and an id of ours name."""
+    return wire.Target(
+        type=target_type,
+        thread_id=id_ if target_type == "thread" else None,
+        principal_id=id_ if target_type == "principal" else None,
+    )
+
+
+def log_grant(w: Write, action: GrantAction, grant: wire.Grant) -> None:
+    """Add a row to the principal's grant log, under its next number (9.1); tell of it."""
+    row = w.one(
+        "UPDATE principals SET grant_seq = grant_seq + 1 WHERE principal_id = ?"
+        " RETURNING grant_seq",
+        (grant.principal_id,),
+    )
+    assert row is not None, grant
+    change = wire.ServerGrant(grant_seq=int(row[0]), action=action, grant=grant)
+    w.run(
+        "INSERT INTO grant_log (principal_id, grant_seq, action, target_type, target_id, role,"
+        " granted_by, created_at, joined_seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            grant.principal_id,
+            change.grant_seq,
+            action,
+            grant.target.type,
+            target_id(grant.target),
+            grant.role,
+            grant.granted_by,
+            grant.created_at,
+            grant.joined_seq,
+        ),
+    )
+    assert grant.principal_id is not None
+    w.tell(GrantChanged(grant.principal_id, change))
+
+
+def audit(w: Write, by: str, action: str, subject: str, detail: str | None = None) -> None:
+    """Note who did what to whom, and when (14.4). Never a token."""
+    w.run(
+        "INSERT INTO audit (audit_id, at, principal_id, action, subject, detail)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        (ordered_id("aud_", w.now_ms), w.now, by, action, subject, detail),
+    )
+
+
+def _participations(tx: Tx, principal_id: str) -> list[tuple[str, Role]]:
+    rows = tx.all(
+        "SELECT target_id, role FROM grants WHERE principal_id = ? AND target_type = 'thread'"
+        " ORDER BY target_id",
+        (principal_id,),
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+def _end_unreachable_runs(w: Write, thread_id: str, principal_id: str) -> None:
+    """End runs on the left thread, and on those that were reached only through it (3.3)."""
+    rows = w.all(
+        "SELECT DISTINCT r.thread_id FROM runs r JOIN threads t ON t.thread_id = r.thread_id"
+        " WHERE r.principal_id = ? AND r.status = 'open' AND (t.thread_id = ? OR"
+        " t.holder_id = ? AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.target_type = 'thread'"
+        " AND g.target_id = t.thread_id AND g.principal_id = r.principal_id))",
+        (principal_id, thread_id, thread_id),
+    )
+    for (unreachable,) in rows:
+        end_runs(w, unreachable, principal_id)
+
+
+def _say_joined(w: Write, by: str, thread_id: str, principal_id: str, role: Role) -> int:
+    told = {"principalId": principal_id, "role": role, "by": by}
+    return server_event(w, thread_id, by, "participant_joined", told)
+
+
+def _say_left(w: Write, by: str, thread_id: str, principal_id: str, cause: str) -> None:
+    told = {"principalId": principal_id, "by": by, "cause": cause}
+    server_event(w, thread_id, by, "participant_left", told)

@@ -1,0 +1,146 @@
+"""SQLite below the rules: one writer connection, a few that only read, durable commits (16.1)."""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeVar
+
+from outcome import Error, Outcome, capture
+
+from scuba.errors import ConfigError
+from scuba.server.store.engine import Broken, Row, Tx
+from scuba.server.store.schema import migrate
+
+T = TypeVar("T")
+
+READERS = 4
+_BUSY_S = 5.0
+_CACHED_STATEMENTS = 512
+_ITS_OWN_FAULT = (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.DataError)
+"""Errors of one write; every other error of SQLite is the database's and fails them all."""
+
+
+class SqliteTx:
+    """A transaction on one connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._execute = connection.execute
+        self._executemany = connection.executemany
+
+    def one(self, sql: str, args: Sequence[object] = ()) -> Row | None:
+        """Return the first row, or None."""
+        rows = self._execute(sql, args).fetchall()  # all: an unfinished cursor holds the savepoint
+        return rows[0] if rows else None
+
+    def all(self, sql: str, args: Sequence[object] = ()) -> list[Row]:
+        """Return every row."""
+        return self._execute(sql, args).fetchall()
+
+    def run(self, sql: str, args: Sequence[object] = ()) -> int:
+        """Return how many rows were changed."""
+        return self._execute(sql, args).rowcount
+
+    def many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
+        """Run one statement for each row of arguments."""
+        self._executemany(sql, rows)
+
+
+class Sqlite:
+    """Owns the connections to one file, or the only one to a database in memory."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Open and migrate. Raises ConfigError for what is not a database of ours."""
+        self._uri = ":memory:" if path is None else path.absolute().as_uri()
+        try:
+            if path is not None:
+                _make_private(path)
+            self._writer = self._connect()
+            migrate(SqliteTx(self._writer))
+            self._idle: SimpleQueue[sqlite3.Connection] = SimpleQueue()
+            for _ in range(self.readers):
+                self._idle.put(self._connect("?mode=ro"))
+        except (sqlite3.Error, OSError) as error:
+            hint = "check that it is a file of this server, and that this user may write it"
+            raise ConfigError(f"cannot open the store {path}: {error}", hint) from error
+
+    @property
+    def readers(self) -> int:
+        """How many may read at once; a database in memory has one connection for everything."""
+        return 0 if self._uri == ":memory:" else READERS
+
+    def apply(self, works: Sequence[Callable[[Tx], object]]) -> list[Outcome[object]]:
+        """Run each under a savepoint, commit once. Raises Broken when that is not certain."""
+        tx = SqliteTx(self._writer)
+        try:
+            if self._writer.in_transaction:  # left by a commit that failed
+                tx.run("ROLLBACK")
+            tx.run("BEGIN IMMEDIATE")
+            outcomes = [_under_savepoint(tx, work) for work in works]
+            tx.run("COMMIT")
+        except sqlite3.Error as error:
+            self._undo()
+            raise Broken(str(error)) from error
+        return outcomes
+
+    def look(self, work: Callable[[Tx], T]) -> T:
+        """Run `work` on one snapshot. Raises Broken."""
+        connection = self._idle.get() if self.readers else self._writer
+        tx = SqliteTx(connection)
+        try:
+            tx.run("BEGIN")
+            try:
+                return work(tx)
+            finally:
+                tx.run("ROLLBACK")
+        except sqlite3.Error as error:
+            raise Broken(str(error)) from error
+        finally:
+            if self.readers:
+                self._idle.put(connection)
+
+    def close(self) -> None:
+        """Close every connection; the last one folds the write-ahead log into the file."""
+        for _ in range(self.readers):
+            self._idle.get().close()
+        self._writer.close()
+
+    def _connect(self, query: str = "") -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._uri + (query if self._uri != ":memory:" else ""),
+            timeout=_BUSY_S,
+            isolation_level=None,
+            check_same_thread=False,  # worker threads take turns
+            cached_statements=_CACHED_STATEMENTS,
+            uri=True,
+        )
+        if not query:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA journal_size_limit = 67108864")
+        return connection
+
+    def _undo(self) -> None:
+        if self._writer.in_transaction:
+            try:
+                self._writer.execute("ROLLBACK")
+            except sqlite3.Error:  # SQLite rolls back itself on the worst errors; else the next
+                return  # apply tries again, and fails like this one
+
+
+def _under_savepoint(tx: SqliteTx, work: Callable[[Tx], object]) -> Outcome[object]:
+    tx.run("SAVEPOINT one_write")
+    outcome = capture(work, tx)
+    if isinstance(outcome, Error):
+        error = outcome.error
+        if isinstance(error, sqlite3.Error) and not isinstance(error, _ITS_OWN_FAULT):
+            raise error
+        tx.run("ROLLBACK TO one_write")
+    tx.run("RELEASE one_write")
+    return outcome
+
+
+def _make_private(path: Path) -> None:
+    """Create the file for this user only; SQLite gives its companions the same mode."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
