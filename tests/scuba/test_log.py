@@ -137,11 +137,11 @@ def test_a_secret_is_in_no_line_however_it_comes(pretty: bool) -> None:
     logger.info("token %s", secret, extra={"run_id": secret, "what": {"a": [secret, {secret: 1}]}})
     logger.info("repr %r", secret)
     try:
-        {}[secret]
+        dict[str, str]()[secret]
     except KeyError as error:
         failure = ValueError(f"Bearer {secret}")
         failure.__cause__ = error
-        logger.error("failed", exc_info=failure)
+        logger.critical("failed", exc_info=failure)
     sys.excepthook(ValueError, ValueError(secret), None)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
