@@ -11,7 +11,9 @@ import click
 from scuba import log
 from scuba.cli.exits import run as run_in_trio
 from scuba.cli.root import log_options, port_option
+from scuba.cli.welcome import served, welcome
 from scuba.errors import ConfigError
+from scuba.local import LOCAL_NAME, Local
 from scuba.settings import (
     CONFIG_NAME,
     Level,
@@ -47,7 +49,11 @@ def local(
     log.configure(level, pretty=options.pretty)
     from scuba.app import run_local
 
-    run_in_trio(partial(run_local, options))
+    def announce(local: Local) -> None:
+        text = welcome(local, options.state_dir, options.model)
+        click.echo(text, err=not options.pretty)
+
+    run_in_trio(partial(run_local, options, announce))
 
 
 @click.command()
@@ -97,7 +103,12 @@ def serve(port: int, bind: str, state_dir: str | None, pretty: bool | None, leve
     log.configure(level, pretty=options.pretty)
     from scuba.app import run_server
 
-    run_in_trio(partial(run_server, options))
+    first = not (options.state_dir / LOCAL_NAME).exists()
+
+    def announce(local: Local) -> None:
+        click.echo(served(local, options.state_dir, first=first), err=not options.pretty)
+
+    run_in_trio(partial(run_server, options, announce))
 
 
 def _run_bot(settings: Settings) -> None:

@@ -1,0 +1,240 @@
+"""START HERE: builds the parts and runs them. Each `run_…` is one way to start scuba.
+
+A bot is a client (`scuba.bubble`), a harness (`scuba.harness`), a journal (`scuba.journal`) and
+the actors that decide (`actors.root`). The local one has a server (`scuba.server`) beside it in
+the same process, and talks to it as to any other.
+"""
+
+import logging
+import os
+import signal
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from actors.ports import Refused, Unavailable
+from actors.root import Root
+from actors.thread_scope import Outside, Policy
+from scuba import log
+from scuba.bubble.http import BubbleClient
+from scuba.bubble.log import BubbleLog
+from scuba.errors import IdentityRefused
+from scuba.harness.claude.environment import scrub_environment
+from scuba.harness.claude.harness import ClaudeHarness
+from scuba.harness.claude.settings import ClaudeSettings
+from scuba.harness.scripted import API_KEY, MODEL, serve_scripted
+from scuba.journal import JOURNAL_NAME, hold_state_dir, open_journal
+from scuba.local import LOCAL_NAME, Local, read_local, ready_facts, set_up, write_private
+from scuba.server import ServerConfig, Store, open_store, serve_bubble
+from scuba.settings import (
+    LocalOptions,
+    ServeOptions,
+    Settings,
+    TokenRef,
+    bot_state_dir,
+    resolve_token,
+)
+
+logger = logging.getLogger(__name__)
+
+STORE_NAME = "bubble.db"
+SCRIPTED = "scripted"
+WHOAMI_RETRY_S = 2.0
+Announce = Callable[[Local], None]
+
+
+async def run_local(options: LocalOptions, announce: Announce) -> None:
+    """Run server, first thread and bot until a signal; `announce` is told once all is ready.
+
+    The bot ends first, so that what it still has to say arrives; the server ends last.
+    """
+    with hold_state_dir(options.state_dir) as state_dir:
+        async with _until_signal() as stop, _server(options, state_dir) as (store, url):
+            local = await set_up(store, url, read_local(state_dir))
+            log.register_secret(local.user_token)
+            log.register_secret(local.bot_token)
+            write_private(state_dir / LOCAL_NAME, local)
+            async with BubbleClient(url, local.bot_token) as client, _model(options) as claude:
+                bot = partial(_bot, client, claude, Policy(own_principal_id=local.bot_principal_id))
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(partial(bot, stop))
+                    if options.ready_file is not None:
+                        write_private(options.ready_file, ready_facts(local))
+                    announce(local)
+
+
+async def run_bot(settings: Settings) -> None:
+    """Run only the bot, on a server elsewhere, until a signal.
+
+    Raises IdentityRefused when the token is not of the configured principal.
+    """
+    bubble = settings.bubble
+    token = resolve_token(bubble.token, os.environ)
+    log.register_secret(token)
+    secret = bubble.token.env if isinstance(bubble.token, TokenRef) else None
+    withheld = frozenset({secret} if secret else ())
+    scrub_environment(withheld)
+    policy = Policy(
+        own_principal_id=bubble.principal_id,
+        max_replay=settings.backlog.max_replay,
+        cooperative_s=settings.interrupt.cooperative_seconds,
+        drain_s=settings.interrupt.drain_seconds,
+    )
+    with hold_state_dir(bot_state_dir(settings, os.environ)) as state_dir:
+        claude = _claude_settings(settings, state_dir, withheld)
+        client = BubbleClient(bubble.url, token, allow_insecure=bubble.allow_insecure)
+        async with _until_signal() as stop, client:
+            await _bot(client, claude, policy, stop)
+
+
+async def run_server(options: ServeOptions, announce: Announce) -> None:
+    """Run only the server until a signal. Its first start makes a person, a bot and a thread."""
+    with hold_state_dir(options.state_dir) as state_dir:
+        async with _until_signal() as stop, _server(options, state_dir) as (store, url):
+            local = await set_up(store, url, read_local(state_dir))
+            write_private(state_dir / LOCAL_NAME, local)
+            announce(local)
+            await stop.wait()
+
+
+async def _bot(
+    client: BubbleClient,
+    claude: ClaudeSettings,
+    policy: Policy,
+    stop: trio.Event,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run one bot until `stop`; started once its identity is confirmed and its grants are open."""
+    principal_id = policy.own_principal_id
+    with log.bound(principal_id=principal_id):
+        harness = ClaudeHarness(claude)
+        await _confirm_identity(client, principal_id, stop)
+        bubble_log = BubbleLog(client, instance_id=uuid.uuid4().hex, principal_id=principal_id)
+        async with (
+            open_journal(claude.state_dir / JOURNAL_NAME) as journal,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(harness.warm_up, name="warm up the harness")
+            with trio.CancelScope() as connecting:
+                nursery.start_soon(_cancel_at, stop, connecting)
+                await nursery.start(bubble_log.run)
+            root = Root(Outside(bubble_log, harness, journal, policy, _new_id))
+            await root.run(stop, task_status=task_status)
+            nursery.cancel_scope.cancel()
+
+
+async def _confirm_identity(client: BubbleClient, principal_id: str, stop: trio.Event) -> None:
+    """Return when the server says that the token is the bot's (2.3); retries what may pass.
+
+    Raises IdentityRefused.
+    """
+    while not stop.is_set():
+        try:
+            found = (await client.whoami()).principal.principal_id
+        except Unavailable as unavailable:
+            logger.warning("cannot reach the server yet: %s", unavailable)
+            with trio.move_on_after(unavailable.retry_after_s or WHOAMI_RETRY_S):
+                await stop.wait()
+        except Refused as refused:
+            raise IdentityRefused(
+                f"the server refused the token of {principal_id}: {refused.detail}",
+                "mint a new token for the bot and put it where bubble.token points",
+            ) from refused
+        else:
+            if found != principal_id:
+                raise IdentityRefused(
+                    f"the token belongs to {found}, but the bot is configured as {principal_id}",
+                    "correct bubble.principalId, or use the token of that bot",
+                )
+            return
+
+
+@asynccontextmanager
+async def _server(
+    options: LocalOptions | ServeOptions, state_dir: Path
+) -> AsyncGenerator[tuple[Store, str]]:
+    """Serve Bubble as long as the block runs; yields the store and the base URL."""
+    bind = options.bind if isinstance(options, ServeOptions) else "127.0.0.1"
+    config = ServerConfig(bind=bind, port=options.port)
+    stop = trio.Event()
+    async with open_store(state_dir / STORE_NAME) as store, trio.open_nursery() as nursery:
+        url = await nursery.start(partial(serve_bubble, store, config, stop=stop))
+        logger.info("server listens", extra={"url": url})
+        try:
+            yield store, url
+        finally:
+            stop.set()
+
+
+@asynccontextmanager
+async def _model(options: LocalOptions) -> AsyncGenerator[ClaudeSettings]:
+    """Yield how Claude Code is run; for the scripted model, serve it as long as the block runs."""
+    state_dir, cwd = options.state_dir, options.cwd
+    if options.model != SCRIPTED:
+        yield ClaudeSettings(cwd=cwd, state_dir=state_dir, model=options.model)
+        return
+    async with trio.open_nursery() as nursery:
+        url = await nursery.start(serve_scripted)
+        env = {
+            "ANTHROPIC_BASE_URL": url,
+            "ANTHROPIC_API_KEY": API_KEY,
+            "NO_PROXY": "127.0.0.1,localhost",
+        }
+        yield ClaudeSettings(cwd=cwd, state_dir=state_dir, model=MODEL, env=env, use_login=False)
+        nursery.cancel_scope.cancel()
+
+
+def _claude_settings(
+    settings: Settings, state_dir: Path, withheld: frozenset[str]
+) -> ClaudeSettings:
+    claude = settings.claude
+    return ClaudeSettings(
+        cwd=Path(claude.cwd) if claude.cwd else Path.cwd(),
+        state_dir=state_dir,
+        model=claude.model,
+        cli_path=Path(claude.cli_path) if claude.cli_path else None,
+        setting_sources=claude.setting_sources,
+        system_prompt_append=claude.system_prompt_append,
+        permission_mode=claude.permission_mode,
+        env=claude.env,
+        withheld=withheld,
+    )
+
+
+async def _cancel_at(stop: trio.Event, scope: trio.CancelScope) -> None:
+    await stop.wait()
+    scope.cancel()
+
+
+@asynccontextmanager
+async def _until_signal() -> AsyncGenerator[trio.Event]:
+    """Yield an event that SIGTERM or SIGINT sets; a second signal cancels the block."""
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(_watch_signals, stop, nursery.cancel_scope)
+        yield stop
+        nursery.cancel_scope.cancel()
+
+
+async def _watch_signals(
+    stop: trio.Event, scope: trio.CancelScope, *, task_status: trio.TaskStatus[None]
+) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        task_status.started()
+        async for number in signals:
+            logger.info("%s: stopping", signal.Signals(number).name)
+            if stop.is_set():
+                scope.cancel()
+            stop.set()
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+__all__ = ["run_bot", "run_local", "run_server"]

@@ -1,0 +1,42 @@
+"""What a person is told when a local scuba is ready: what runs, where, and how to talk to it."""
+
+from pathlib import Path
+
+from scuba.local import LOCAL_NAME, Local
+
+
+def welcome(local: Local, state_dir: Path, model: str | None) -> str:
+    """Return the greeting of `scuba` without a command."""
+    agent = "Claude Code, scripted model" if model == "scripted" else "Claude Code"
+    return f"""
+scuba is running.
+
+  server   {local.url}
+  thread   {local.thread_id}
+  you      {local.user_principal_id}
+  bot      {local.bot_principal_id} ({agent})
+  state    {state_dir}
+
+Talk to it from another terminal:
+
+  scuba say main "Hello, what can you do here?"
+  scuba tail main
+
+(with --state-dir {state_dir} if it is not the default; programs find address and tokens in
+{state_dir / LOCAL_NAME}). Ctrl-C stops everything.
+"""
+
+
+def served(local: Local, state_dir: Path, *, first: bool) -> str:
+    """Return the greeting of `scuba serve`; the token is shown once, on the first start."""
+    token = f"\n  token    {local.user_token}\n           (shown this once)" if first else ""
+    return f"""
+The server is running.
+
+  address  {local.url}
+  you      {local.user_principal_id}{token}
+  bot      {local.bot_principal_id}; its token is in {state_dir / LOCAL_NAME}
+  thread   {local.thread_id}
+
+Run the bot with `scuba run --config FILE`. Ctrl-C stops the server.
+"""
