@@ -182,7 +182,7 @@ class Connection:
             await self._client.disconnect()
         transport = self._transport
         if transport is not None and transport.process is not None:
-            busy = self._session is not None and self._session.busy
+            busy = self._session is None or self._session.busy
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(transport.pump, name="CLI while closing")
                 await end_tree(transport.process, self._tag, eof_s=BUSY_EOF_S if busy else EOF_S)

@@ -6,7 +6,7 @@ Only what is read here has a field. A field is required when the frame means not
 import json
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -258,7 +258,7 @@ def load(line: bytes) -> dict[str, Any] | None:
     is not UTF-8: both become U+FFFD here, where msgspec refuses them (field case 9.1).
     """
     try:
-        data = json.loads(line.decode(errors="replace"), strict=False)
+        data: object = json.loads(line.decode(errors="replace"), strict=False)
         return every_text(sound, data) if isinstance(data, dict) else None
     except (ValueError, RecursionError):
         return None
@@ -280,8 +280,9 @@ def every_text(change: Callable[[str], str], value: object) -> Any:  # noqa: ANN
         case str():
             return change(value)
         case dict():
-            return {change(key): every_text(change, item) for key, item in value.items()}
+            items = cast(dict[str, object], value).items()
+            return {change(key): every_text(change, item) for key, item in items}
         case list():
-            return [every_text(change, item) for item in value]
+            return [every_text(change, item) for item in cast(list[object], value)]
         case _:
             return value

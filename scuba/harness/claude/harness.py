@@ -1,7 +1,7 @@
 """ClaudeHarness: opens one Claude Code session for each thread that asks."""
 
 import importlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ class ClaudeHarness:
         await trio.to_thread.run_sync(_connection_class, abandon_on_cancel=True)
 
     @asynccontextmanager
-    async def open(self, thread_id: str, resume: str | None) -> AsyncIterator[ClaudeSession]:
+    async def open(self, thread_id: str, resume: str | None) -> AsyncGenerator[ClaudeSession]:
         """Start a session for a thread, resuming `resume` when given.
 
         Entering raises SessionFailed. Leaving ends the process tree, shielded, within 8 s.

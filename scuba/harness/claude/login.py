@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -71,7 +71,7 @@ def lend(login: Login | None, config_dir: Path) -> Path | None:
 def _read(path: Path) -> dict[str, Any]:
     """Return a JSON object; empty, with one warning, when there is a file and it is none (11.4)."""
     try:
-        data: Any = json.loads(path.read_text("utf-8-sig"))
+        data: object = json.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
@@ -80,7 +80,7 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         logger.warning("%s is not used: it holds no object", path)
         return {}
-    return data
+    return cast(dict[str, Any], data)
 
 
 def _strings(env: object, path: Path) -> dict[str, str]:
@@ -89,9 +89,10 @@ def _strings(env: object, path: Path) -> dict[str, str]:
     if not isinstance(env, dict):
         logger.warning("`env` in %s is not used: it is no object", path)
         return {}
-    kept = {name: value for name, value in env.items() if isinstance(value, str)}
-    if len(kept) < len(env):
-        logger.warning("`env` in %s: %d values that are no text", path, len(env) - len(kept))
+    given = cast(dict[str, object], env)
+    kept = {name: value for name, value in given.items() if isinstance(value, str)}
+    if len(kept) < len(given):
+        logger.warning("`env` in %s: %d values that are no text", path, len(given) - len(kept))
     return {name: value for name, value in kept.items() if not is_marker(name)}
 
 

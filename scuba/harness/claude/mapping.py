@@ -1,7 +1,7 @@
 """Mapper: what the CLI writes, in the words of `actors.harness`. No I/O; the caller brings time."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import trio
@@ -16,7 +16,7 @@ from actors.harness import (
     TurnEnded,
 )
 from scuba.harness.claude.blocks import Blocks
-from scuba.harness.claude.failures import COMPLETED, INTERRUPTED, Outcome, outcome_of
+from scuba.harness.claude.failures import COMPLETED, INTERRUPTED, Outcome, failed, outcome_of
 from scuba.harness.claude.frames import (
     Assistant,
     Block,
@@ -37,6 +37,7 @@ RETRY_NOTICE_S = 30.0
 """The shortest time between two notices that the model is being tried again."""
 SYNTHETIC = "<synthetic>"
 """The model named on messages that the CLI wrote itself."""
+NO_ANSWER = "The agent ended without an answer. Send the message again."
 
 
 class Turn:
@@ -48,8 +49,9 @@ class Turn:
         self.ended = trio.Event()
         self.said_error: str | None = None
         self.outcome: Outcome | None = None
+        self.cancelled = False
         self.fallback: Outcome | None = None
-        """What the end is if the CLI falls idle and has said nothing better."""
+        """How it ended if the CLI falls idle and has said nothing better."""
 
 
 class Mapper:
@@ -187,7 +189,7 @@ class Mapper:
     def _system(self, frame: System, now: float, said: list[AnySaid]) -> None:
         if frame.subtype == "session_state_changed":
             self._idle = frame.state == "idle"
-            self._settle(said)
+            self._settle(said, last_word=True)
         elif frame.subtype == "init" and frame.session_id:
             self.session_id = frame.session_id
         elif frame.subtype == "api_retry":
@@ -198,11 +200,17 @@ class Mapper:
 
     def _lifecycle(self, frame: Lifecycle) -> None:
         turn = self._turn
-        if turn is not None and frame.command_uuid == turn.uuid:
-            if frame.state == "cancelled":
-                turn.fallback = INTERRUPTED
-            elif frame.state == "completed":
-                turn.fallback = turn.fallback or COMPLETED
+        if turn is None or frame.command_uuid != turn.uuid:
+            return
+        match frame.state:
+            case "cancelled":
+                turn.cancelled = True
+            case "started":
+                turn.fallback = failed("agent_failed", NO_ANSWER)
+            case "completed":
+                turn.fallback = COMPLETED
+            case _:
+                pass
 
     def _result(self, frame: Result) -> None:
         turn = self._turn
@@ -218,16 +226,20 @@ class Mapper:
                 resets_at=self._resets_at,
             )
 
-    def _settle(self, said: list[AnySaid]) -> None:
+    def _settle(self, said: list[AnySaid], *, last_word: bool = False) -> None:
+        """End the turn if the CLI is idle and the outcome known. `last_word`: no more will come."""
         turn = self._turn
         if turn is None or not self._idle:
             return
-        if outcome := turn.outcome or turn.fallback:
+        outcome = turn.outcome or (INTERRUPTED if turn.cancelled else None)
+        if outcome is None and last_word:
+            outcome = INTERRUPTED if turn.fallback and turn.interrupting else turn.fallback
+        if outcome is not None:
             self._turn = None
-            turn.ended.set()
             self._blocks.forget()
             self._asked.clear()
             self._denied.clear()
+            turn.ended.set()
             said.append(
                 TurnEnded(
                     prompt_id=turn.prompt_id,
@@ -250,9 +262,11 @@ def _value(raw: msgspec.Raw) -> Any:  # noqa: ANN401  # any JSON
 def _output(content: object) -> object:
     """Return a tool result's content: text blocks as one string, anything else as it is."""
     if isinstance(content, list):
-        texts = [text for block in content if (text := _text(block)) is not None]
-        if len(texts) == len(content):
+        blocks = cast(list[object], content)
+        texts = [text for block in blocks if (text := _text(block)) is not None]
+        if len(texts) == len(blocks):
             return "\n".join(texts)
+        return blocks
     return "" if content is None else content
 
 

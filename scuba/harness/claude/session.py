@@ -3,7 +3,7 @@
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 import trio
@@ -128,7 +128,7 @@ class ClaudeSession:
     async def _still_queued(self) -> Sequence[str]:
         receipt = await self._wire.request({"subtype": "interrupt"})
         queued = receipt.get("still_queued")
-        return queued if isinstance(queued, list) else ()
+        return cast(list[str], queued) if isinstance(queued, list) else ()
 
     def _withdraw(self, known_as: str) -> None:
         """Say, in order with everything else, that the CLI will not work on a prompt."""

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import trio
@@ -182,7 +182,7 @@ class RawTransport(Transport):
         if replies[0].subtype == "error":
             raise Broken(f"the CLI refused: {replies[0].error}")
         answer = replies[0].response
-        return answer if isinstance(answer, dict) else {}
+        return cast(dict[str, Any], answer) if isinstance(answer, dict) else {}
 
     async def end_input(self) -> None:
         """Close stdin: the CLI finishes and exits."""
