@@ -85,7 +85,9 @@ class Server:
         self._live: set[HttpConnection] = set()
         self._stopping = False
 
-    async def accept(self, listener: trio.SocketListener, connections: trio.Nursery) -> None:
+    async def accept(
+        self, listener: trio.abc.Listener[trio.SocketStream], connections: trio.Nursery
+    ) -> None:
         """Start a task for each connection until cancelled; close the listener then."""
         failing = False
         async with listener:
