@@ -6,7 +6,7 @@ in `docs/how-to/scripted-model.md`.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -25,6 +25,8 @@ from scuba.harness.messages_api import (
 )
 
 LONGEST_SLEEP_S = 3600.0
+RECALL = Say("recall: ")
+"""Said together with the prompt before this one."""
 AFTER_THE_SCRIPT = "done"
 """Said when the CLI asks on and no step is left, and by a reply that would say nothing."""
 
@@ -100,8 +102,10 @@ def _plain_step(word: str, argument: str) -> Step:
                 known = ", ".join(map(str, ERROR_TYPES))
                 raise ScriptError(f"%%error needs one of {known}, not {argument!r}")
             return Fail(int(argument))
+        case "recall":
+            return RECALL
         case _:
-            known = "say, think, tool, call, agent, sleep, error"
+            known = "say, think, tool, call, agent, sleep, recall, error"
             raise ScriptError(f"no step is called %%{word}; there are {known}")
 
 
@@ -142,31 +146,35 @@ def _agent(prompt: str) -> Call:
 
 def respond(request: Request) -> Reply:
     """Return what the model answers to a Messages request; at least one step."""
-    prompt, place = _prompt(request.messages)
-    if request.is_side_call or prompt is None:
+    prompts, place = _prompts(request.messages)
+    if request.is_side_call or not prompts:
         return (Say("ok"),)
     try:
-        replies = parse(prompt)
+        replies = parse(prompts[-1])
     except ScriptError as error:
         return (Say(f"script error: {error}"),)
     if not replies:
-        replies = ((Say(f"echo: {prompt}"),),)
+        replies = ((Say(f"echo: {prompts[-1]}"),),)
     reply = replies[place] if place < len(replies) else ()
+    recalled = Say(RECALL.text + "".join(prompts[-2:-1]).strip())
+    reply = tuple(recalled if step is RECALL else step for step in reply)
     says = any(not isinstance(step, Sleep) for step in reply)
     return reply if says else (*reply, Say(AFTER_THE_SCRIPT))
 
 
-def _prompt(messages: Sequence[Turn]) -> tuple[str | None, int]:
-    """Return the last text a person wrote, and how many replies it already had.
+def _prompts(messages: Iterable[Turn]) -> tuple[list[str], int]:
+    """Return the texts that people wrote, and how many replies the last one already had.
 
     Prompts that got no reply (they failed) stand before it in the same message.
     """
+    prompts: list[str] = []
     replies = 0
-    for message in reversed(messages):
+    for message in messages:
         if message.role == "assistant":
             replies += 1
         if message.role == "user":
             written = [text for text in message.texts if not text.startswith(_SYNTHETIC)]
             if written:
-                return written[-1], replies
-    return None, replies
+                prompts += written
+                replies = 0
+    return prompts, replies
