@@ -1,0 +1,139 @@
+"""One HTTP call: who asks, with what, and the limits both have to keep."""
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from scuba import wire
+from scuba.errors import Problem
+from scuba.server.config import ServerConfig
+from scuba.server.decode import decode, decode_events, decode_query
+from scuba.server.http.cursors import Cursors
+from scuba.server.http.replies import reply
+from scuba.server.login import Logins, address, bearer, too_many
+from scuba.server.rates import Buckets
+from scuba.server.store import Caller, Store
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+_JSON = re.compile(r"application/json\s*(;.*)?", re.IGNORECASE)
+
+
+class Query(wire.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Parameters of a call; an unknown one is a mistake, not a wish."""
+
+
+class ListQuery(Query, frozen=True, kw_only=True):
+    """How every list is paged (13)."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 200
+    cursor: str | None = None
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What all calls share."""
+
+    store: Store
+    config: ServerConfig
+    logins: Logins
+    cursors: Cursors
+    requests: Buckets
+    appends: Buckets
+
+
+class Call:
+    """A request with its parts at hand. Its methods raise Problem for what cannot be served."""
+
+    def __init__(self, parts: Parts, request: Request) -> None:
+        self.parts, self.store = parts, parts.store
+        self._request = request
+
+    def id(self, name: str) -> str:
+        """Return an id of the path."""
+        return str(self._request.path_params[name])
+
+    def seq(self) -> int:
+        """Return the seq of the path; what is no seq is not there (404)."""
+        text = self.id("seq")
+        if not re.fullmatch(r"[0-9]{1,16}", text):
+            raise Problem(404, "not_found", "no such event")
+        return int(text)
+
+    def header(self, name: str) -> str | None:
+        """Return a header, or None."""
+        return self._request.headers.get(name)
+
+    def query(self, kind: type[T]) -> T:
+        """Return the query parameters (`invalid_query`)."""
+        return decode_query(self._request.query_params.multi_items(), kind)
+
+    async def caller(self, *, appends: bool = False) -> Caller:
+        """Return who asks, one request later in the account of that principal (2.2, 12)."""
+        scope, config = self._request.scope, self.parts.config
+        origin = address(scope, trusted_proxy=config.trusted_proxy)
+        caller = await self.parts.logins.caller(bearer(scope), origin)
+        bucket = self.parts.appends if appends else self.parts.requests
+        wait_s = bucket.take(caller.principal.principal_id)
+        if wait_s:
+            raise too_many(wait_s, "too many requests")
+        return caller
+
+    async def body(self, kind: type[T]) -> T:
+        """Return the body (`invalid_json`, `invalid_text`, 413, 415)."""
+        return decode(await self._bytes(wire.BODY_BYTES, "body_too_large"), kind)
+
+    async def events(self) -> wire.NewEvents:
+        """Return the batch to append (`invalid_event`, `batch_too_large`, and as for a body)."""
+        limit = self.parts.config.limits.batch_bytes
+        return decode_events(await self._bytes(limit, "batch_too_large"))
+
+    async def listing(
+        self,
+        caller: Caller,
+        query: ListQuery,
+        fetch: Callable[[int, str | None], Awaitable[tuple[list[Any], str | None]]],
+    ) -> Response:
+        """Answer one page of what `fetch(limit, place)` returns with the next place (13)."""
+        return reply(await self.page(caller, query, fetch))
+
+    async def page(
+        self,
+        caller: Caller,
+        query: ListQuery,
+        fetch: Callable[[int, str | None], Awaitable[tuple[list[Any], str | None]]],
+    ) -> wire.Items:
+        """Return that page."""
+        cursors = self.parts.cursors
+        bound = self._bound(caller)
+        place = None if query.cursor is None else cursors.open(query.cursor, bound)
+        items, more = await fetch(query.limit, place)
+        return wire.Items(
+            items=items, next_cursor=None if more is None else cursors.seal(more, bound)
+        )
+
+    def _bound(self, caller: Caller) -> str:
+        """Return what a cursor is good for: this caller, this path, these filters."""
+        asked = sorted(self._request.query_params.multi_items())
+        filters = [pair for pair in asked if pair[0] not in ("cursor", "limit")]
+        return json.dumps([caller.principal.principal_id, self._request.url.path, filters])
+
+    async def _bytes(self, limit: int, code: str) -> bytes:
+        too_large = Problem(413, code, f"the body is larger than {limit} bytes")
+        told = self.header("content-length")
+        if told is not None and told.isdecimal() and int(told) > limit:
+            raise too_large
+        if not _JSON.fullmatch(self.header("content-type") or ""):
+            raise Problem(415, "unsupported_media_type", "Content-Type must be application/json")
+        body = bytearray()
+        async with aclosing(self._request.stream()) as pieces:
+            async for piece in pieces:
+                body += piece
+                if len(body) > limit:
+                    raise too_large
+        return bytes(body)

@@ -1,0 +1,101 @@
+"""The log of a thread: appending to it and reading it (6, 7)."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from scuba import wire
+from scuba.errors import Problem
+from scuba.server.http.call import Call, Query
+from scuba.server.http.replies import reply
+from scuba.server.store import Caller
+
+NDJSON = "application/x-ndjson"
+
+Position = Annotated[int, msgspec.Meta(ge=0, le=wire.MAX_INTEGER)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=1_000)]
+
+
+class EventsQuery(Query, frozen=True, kw_only=True):
+    """Of `GET …/events` (7.1)."""
+
+    after: Position | None = None
+    before: Position | None = None
+    tail: Count | None = None
+    align_runs: bool = False
+    run_id: str | None = None
+    type: str | None = None
+    """Several, with commas between them."""
+    limit: Count | None = None
+
+
+async def append(call: Call, caller: Caller) -> Response:
+    """Append a batch, whole or not at all (6)."""
+    batch = await call.events()
+    key = call.header("idempotency-key")
+    new, receipts = await call.store.append(
+        caller, call.id("thread_id"), batch, idempotency_key=key
+    )
+    return reply(receipts, 201 if new else 200)
+
+
+async def events(call: Call, caller: Caller) -> Response:
+    """Return a page of the log (7.1), or stream it, one envelope a line (7.3)."""
+    query = call.query(EventsQuery)
+    _check(query)
+    page = await _page(call, caller, query)
+    if NDJSON in (call.header("accept") or ""):
+        return StreamingResponse(_lines(call, caller, query, page), media_type=NDJSON)
+    return reply(page)
+
+
+async def event(call: Call, caller: Caller) -> Response:
+    """Return one event (7.2)."""
+    return reply(await call.store.event(caller, call.id("thread_id"), call.seq()))
+
+
+async def run(call: Call, caller: Caller) -> Response:
+    """Return where a run lies and how it stands (7.2)."""
+    return reply(await call.store.run(caller, call.id("thread_id"), call.id("run_id")))
+
+
+def _check(query: EventsQuery) -> None:
+    if query.before is not None and (query.after is not None or query.tail is not None):
+        raise Problem(400, "invalid_query", "before goes with neither after nor tail")
+    if query.align_runs and query.before is None and query.tail is None:
+        raise Problem(400, "invalid_query", "alignRuns needs tail or before")
+
+
+async def _page(call: Call, caller: Caller, query: EventsQuery) -> wire.Page:
+    return await call.store.page(
+        caller,
+        call.id("thread_id"),
+        after=query.after,
+        before=query.before,
+        tail=query.tail,
+        align_runs=query.align_runs,
+        run_id=query.run_id,
+        types=() if query.type is None else tuple(query.type.split(",")),
+        limit=query.limit or 200,
+    )
+
+
+async def _lines(
+    call: Call, caller: Caller, query: EventsQuery, page: wire.Page
+) -> AsyncIterator[bytes]:
+    """Yield lines to the end of the log, or one page of them if `limit` was given.
+
+    Raises Problem when access ends on the way: the connection is cut, so that nobody takes half
+    an export for a whole one.
+    """
+    while True:
+        for envelope in page.events:
+            line = msgspec.json.encode(envelope)
+            # An author may have sent line breaks between tokens; a line must stay one.
+            yield (msgspec.json.format(line, indent=-1) if b"\n" in line else line) + b"\n"
+        if query.limit is not None or page.next_after is None:
+            return
+        query = msgspec.structs.replace(query, after=page.next_after)
+        page = await _page(call, caller, query)
