@@ -1,0 +1,73 @@
+"""The server's whole life: listen, serve, and stop within ten seconds (14.5)."""
+
+import ssl
+from functools import partial
+
+import trio
+
+from scuba.errors import ConfigError
+from scuba.listener import ListenerConfig, open_listener, serve_asgi
+from scuba.server.app import make_app
+from scuba.server.config import ServerConfig, check_config
+from scuba.server.store import Store
+
+DRAIN_S = 7.0
+"""For requests in hand to finish; what is left of the ten seconds is for the connections."""
+LISTENER_S = 2.0
+STOP_S = 10.0
+
+
+async def serve_bubble(
+    store: Store,
+    config: ServerConfig,
+    *,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until `stop` is set, then end within 10 s; `started` carries the base URL.
+
+    Raises ConfigError when the settings are wrong, or the address cannot be had.
+    """
+    check_config(config)
+    listener_config = _listener_config(config)
+    try:
+        listeners = await open_listener(config.bind, config.port)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {config.bind} port {config.port}: {error.strerror or error}",
+            "choose another port or bind address",
+        ) from error
+    app = make_app(store, config)
+    closed = trio.Event()
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(serve_asgi, app, listeners, listener_config, stop=closed))
+            task_status.started(_url(config, listeners[0]))
+            await stop.wait()
+            nursery.cancel_scope.deadline = trio.current_time() + STOP_S
+            with trio.move_on_after(DRAIN_S):
+                await app.stop()
+            closed.set()
+    finally:
+        app.detach()
+
+
+def _listener_config(config: ServerConfig) -> ListenerConfig:
+    context: ssl.SSLContext | None = None
+    if config.tls_cert is not None and config.tls_key is not None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            context.load_cert_chain(config.tls_cert, config.tls_key)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(
+                f"tlsCert {config.tls_cert}, tlsKey {config.tls_key}: {error}",
+                "give a certificate chain and its key as PEM files",
+            ) from error
+    return ListenerConfig(write_s=config.write_s, ssl_context=context, grace_s=LISTENER_S)
+
+
+def _url(config: ServerConfig, listener: trio.SocketListener) -> str:
+    host = f"[{config.bind}]" if ":" in config.bind else config.bind
+    scheme = "http" if config.tls_cert is None else "https"
+    port = listener.socket.getsockname()[1]
+    return f"{scheme}://{host}:{port}{config.prefix}"
