@@ -19,7 +19,7 @@ from scuba.server.store.engine import Tx, Write
 from scuba.server.store.ids import KEY, PRINCIPAL_ID
 from scuba.server.store.listing import check_limit, cut, place
 from scuba.server.store.participation import add_grant, audit, resume, suspend, to_target
-from scuba.server.store.text import check_form, check_text, read_moment
+from scuba.server.store.text import check_form, check_text, read_moment, storable
 from scuba.server.store.tokens import add_token, own_token
 
 NAME_CHARACTERS = 100
@@ -65,11 +65,9 @@ def _check_new(body: wire.NewPrincipal) -> None:
 
 
 def _check_maker(tx: Tx, caller: Caller, kind: wire.PrincipalKind) -> None:
-    if is_system_owner(tx, caller):
-        return
     if caller.principal.kind == "bot":
         raise Problem(403, "forbidden", "a bot creates nobody")
-    if kind != "bot":
+    if kind != "bot" and not is_system_owner(tx, caller):
         raise Problem(403, "forbidden", f"only a system owner creates a {kind}")
 
 
@@ -138,6 +136,8 @@ def find(
     tx: Tx, caller: Caller, *, q: str, kind: str | None, limit: int, after: str | None
 ) -> tuple[list[wire.Principal], str | None]:
     """Return whom the caller finds by a part of id or name. Co-membership does not widen it."""
+    if not storable(q):
+        raise Problem(400, "invalid_query", "q holds U+0000 or half of a surrogate pair")
     is_root = is_system_owner(tx, caller)
     where = ["p.principal_id > ?", "p.folded LIKE ? ESCAPE '\\'"]
     args = [*(place(after, 1) or ("",)), f"%{_escaped(q.casefold())}%"]

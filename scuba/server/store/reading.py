@@ -17,8 +17,8 @@ ALIGN_EVENTS = 2_000
 
 _STEP = 100
 """Rows fetched at once: events can be large, and a page ends at a size too."""
-_EVENT_BYTES = 300
-"""About what an envelope adds to its payload."""
+_EVENT_BYTES = 250
+"""What the names and short fields of an envelope take at most."""
 _RUN_TYPES = {"message_part", "run_started", "run_finished"}
 _COLUMNS = "id, thread_id, seq, ts, principal_id, type, run_id, payload, key, role, bare_left"
 
@@ -105,14 +105,15 @@ class _Range:
     def take(self, count: int, max_bytes: int) -> tuple[list[wire.Envelope], bool]:
         """Return up to `count` events, ascending, and whether there are more that way."""
         rows, size = self._fetch(self.floor, self._top, min(count + 1, _STEP)), 0
-        taken: list[Row] = []
+        taken: list[wire.Envelope] = []
         while rows:
             for row in rows:
-                size += len(row[7]) + _EVENT_BYTES
+                event = _envelope(row, self.reader_id)
+                size += _size(event)
                 if len(taken) == count or (taken and size > max_bytes):
                     return self._ascending(taken), True
-                taken.append(row)
-            rows = self._beyond(taken[-1][2], min(count + 1 - len(taken), _STEP))
+                taken.append(event)
+            rows = self._beyond(taken[-1].seq, min(count + 1 - len(taken), _STEP))
         return self._ascending(taken), False
 
     def below(self, seq: int, floor: int, max_bytes: int) -> list[wire.Envelope]:
@@ -138,9 +139,8 @@ class _Range:
             (self.thread_id, floor, wire.MAX_INTEGER if top is None else top, *self._args, count),
         )
 
-    def _ascending(self, rows: list[Row]) -> list[wire.Envelope]:
-        envelopes = [_envelope(row, self.reader_id) for row in rows]
-        return envelopes[::-1] if self._downwards else envelopes
+    def _ascending(self, events: list[wire.Envelope]) -> list[wire.Envelope]:
+        return events[::-1] if self._downwards else events
 
 
 def _filters(ask: Ask) -> tuple[str, list[object]]:
@@ -165,7 +165,7 @@ def _align(
     while (first := _earliest(wanted, fresh)) is not None and first < events[0].seq:
         floor = max(first, bottom, 1)
         fresh = wanted.below(events[0].seq, floor, PAGE_BYTES - size)
-        size += sum(len(bytes(event.payload)) + _EVENT_BYTES for event in fresh)
+        size += sum(map(_size, fresh))
         events = [*fresh, *events]
         if events[0].seq > first:
             return events, False, events[0].seq > wanted.floor + 1
@@ -214,6 +214,12 @@ def run(tx: Tx, caller: Caller, thread_id: str, run_id: str) -> wire.RunView:
     return wire.RunView(
         run_id=run_id, principal_id=row[0], first_seq=row[1], last_seq=row[2], status=row[3]
     )
+
+
+def _size(event: wire.Envelope) -> int:
+    """Return at least the bytes that an event takes on the wire."""
+    ids = (event.thread_id, event.principal_id, event.type, event.run_id or "", event.key or "")
+    return len(bytes(event.payload)) + sum(map(len, ids)) + _EVENT_BYTES
 
 
 def _envelope(row: Row, reader_id: str) -> wire.Envelope:

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
@@ -53,14 +54,17 @@ class Sqlite:
     def __init__(self, path: Path | None) -> None:
         """Open and migrate. Raises ConfigError for what is not a database of ours."""
         self._uri = ":memory:" if path is None else path.absolute().as_uri()
+        self._idle: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         try:
             if path is not None:
                 _make_private(path)
-            self._writer = self._connect()
-            migrate(SqliteTx(self._writer))
-            self._idle: SimpleQueue[sqlite3.Connection] = SimpleQueue()
-            for _ in range(self.readers):
-                self._idle.put(self._connect("?mode=ro"))
+            with ExitStack() as undo:
+                self._writer = undo.enter_context(closing(self._connect()))
+                _set_durable(self._writer)
+                migrate(SqliteTx(self._writer))
+                for _ in range(self.readers):
+                    self._idle.put(undo.enter_context(closing(self._connect("?mode=ro"))))
+                undo.pop_all()
         except (sqlite3.Error, OSError) as error:
             hint = "check that it is a file of this server, and that this user may write it"
             raise ConfigError(f"cannot open the store {path}: {error}", hint) from error
@@ -107,19 +111,14 @@ class Sqlite:
         self._writer.close()
 
     def _connect(self, query: str = "") -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self._uri + (query if self._uri != ":memory:" else ""),
+        return sqlite3.connect(
+            self._uri + query,
             timeout=_BUSY_S,
             isolation_level=None,
             check_same_thread=False,  # worker threads take turns
             cached_statements=_CACHED_STATEMENTS,
             uri=True,
         )
-        if not query:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA journal_size_limit = 67108864")
-        return connection
 
     def _undo(self) -> None:
         if self._writer.in_transaction:
@@ -127,6 +126,12 @@ class Sqlite:
                 self._writer.execute("ROLLBACK")
             except sqlite3.Error:  # SQLite rolls back itself on the worst errors; else the next
                 return  # apply tries again, and fails like this one
+
+
+def _set_durable(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA journal_size_limit = 67108864")
 
 
 def _under_savepoint(tx: SqliteTx, work: Callable[[Tx], object]) -> Outcome[object]:

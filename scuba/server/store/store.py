@@ -296,6 +296,11 @@ class Store:
             self._touching.discard(token_id)
 
 
+def _open(path: Path | None) -> tuple[Sqlite, str]:
+    database = Sqlite(path)
+    return database, database.look(log_epoch)
+
+
 def _note_check(w: Write) -> None:
     w.run(
         "INSERT INTO meta (name, value) VALUES ('checked_at', ?)"
@@ -320,7 +325,6 @@ async def open_store(
     Leaving finishes the writes that were started, within 10 s. Raises ConfigError for a file that
     is not a store of ours, or of a newer server.
     """
-    database = await trio.to_thread.run_sync(Sqlite, path)
-    epoch = database.look(log_epoch)
+    database, epoch = await trio.to_thread.run_sync(_open, path)
     async with running(database, now_ms) as (engine, nursery):
         yield Store(engine, nursery, epoch=epoch, limits=limits, now_ms=now_ms)

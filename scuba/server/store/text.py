@@ -60,7 +60,7 @@ def read_payload(raw: bytes) -> dict[str, Any]:
 
     Raises Problem `invalid_json`, `invalid_text`, or `invalid_event` when it is no object.
     """
-    _check_shape(_STRING.sub(b'""', raw))
+    _check_shape(raw)
     try:
         payload: object = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -73,14 +73,17 @@ def read_payload(raw: bytes) -> dict[str, Any]:
     return found
 
 
-def _check_shape(bones: bytes) -> None:
-    """Check nesting and integers on a payload without the insides of its strings."""
-    if bones.count(b"{") + bones.count(b"[") > PAYLOAD_NESTING and _depth(bones) > PAYLOAD_NESTING:
+def _check_shape(raw: bytes) -> None:
+    """Check nesting and integers on the bytes, before anything recursive looks at them."""
+    deep = raw.count(b"{") + raw.count(b"[") > PAYLOAD_NESTING
+    if not deep and _LONG_NUMBER.search(raw) is None:
+        return  # whatever the strings hold
+    bones = _STRING.sub(b'""', raw)
+    if deep and _depth(bones) > PAYLOAD_NESTING:
         raise Problem(400, "invalid_json", f"payload is nested deeper than {PAYLOAD_NESTING}")
-    if _LONG_NUMBER.search(bones):
-        for number in _NUMBER.findall(bones):
-            if number.lstrip(b"-").isdigit() and _beyond(number):
-                raise Problem(400, "invalid_json", "payload holds an integer beyond ±(2^53 - 1)")
+    for number in _NUMBER.findall(bones):
+        if number.lstrip(b"-").isdigit() and _beyond(number):
+            raise Problem(400, "invalid_json", "payload holds an integer beyond ±(2^53 - 1)")
 
 
 def _beyond(digits: bytes) -> bool:
