@@ -1,0 +1,459 @@
+"""What every harness session keeps, on the fake CLI and on the real one with the scripted model.
+
+The prompts are scripts of the scripted model; the fake CLI understands them, too.
+"""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+import trio
+
+from actors.harness import (
+    AnySaid,
+    BlockEnded,
+    Decision,
+    PermissionAsked,
+    PermissionWithdrawn,
+    TextSaid,
+    ThoughtSaid,
+    ToolCalled,
+    ToolReturned,
+    TurnEnded,
+)
+from actors.ports import Harness, HarnessSession, SessionFailed
+from scuba.harness.claude.harness import ClaudeHarness
+from scuba.harness.claude.settings import ClaudeSettings
+from scuba.harness.scripted import serve_scripted
+from tests.kit.claude_env import bare_environment, fake_cli, hermetic_env, place
+from tests.kit.processes import Process, assert_none_left, descendants, with_argument
+
+__all__ = ["bare_environment", "place"]
+
+pytestmark = pytest.mark.usefixtures("bare_environment")
+
+T = TypeVar("T")
+ALLOW = Decision(allowed=True)
+UNKNOWN = "11111111-1111-4111-8111-111111111111"
+
+
+class Talk:
+    """A session and all it has said."""
+
+    def __init__(self, session: HarnessSession) -> None:
+        self.session = session
+        self.said: list[AnySaid] = []
+        self._seen = 0
+        self._prompts = 0
+
+    async def begin(self, text: str) -> str:
+        self._prompts += 1
+        prompt_id = f"prompt-{self._prompts}"
+        await self.session.prompt(prompt_id, text)
+        return prompt_id
+
+    async def next(self, kind: type[T]) -> T:
+        """Return the next thing of a kind that was not returned before."""
+        while True:
+            while self._seen < len(self.said):
+                said = self.said[self._seen]
+                self._seen += 1
+                if isinstance(said, kind):
+                    return said
+            self.said += await self.session.receive()
+
+    async def turn(self, text: str) -> list[AnySaid]:
+        """Return everything about one turn."""
+        first = len(self.said)
+        prompt_id = await self.begin(text)
+        assert (await self.next(TurnEnded)).prompt_id == prompt_id
+        return self.said[first:]
+
+    async def asked(self) -> PermissionAsked:
+        return await self.next(PermissionAsked)
+
+    async def stopped(self, prompt_id: str) -> TurnEnded:
+        """Interrupt; return how the turn ended."""
+        await self.session.interrupt(prompt_id)
+        return await self.next(TurnEnded)
+
+
+@pytest.fixture(params=["fake", "real"])
+async def harness(
+    request: pytest.FixtureRequest, place: Path, nursery: trio.Nursery
+) -> AsyncIterator[Harness]:
+    """Return a harness; nothing that it started outlives the test."""
+    if request.param == "fake":
+        cli_path, url = fake_cli(place / "bin"), "http://127.0.0.1:9"
+    else:
+        cli_path, url = None, await nursery.start(serve_scripted)
+    (place / "work").mkdir()
+    settings = ClaudeSettings(
+        cwd=place / "work",
+        state_dir=place / "state",
+        model="claude-sonnet-5",
+        cli_path=cli_path,
+        env=hermetic_env(place, url),
+        use_login=False,
+    )
+    with trio.fail_after(60):
+        yield ClaudeHarness(settings)
+    await assert_none_left(descendants(os.getpid()))
+
+
+@asynccontextmanager
+async def talk(harness: Harness, resume: str | None = None) -> AsyncIterator[Talk]:
+    async with harness.open("thread-1", resume) as session:
+        yield Talk(session)
+
+
+def text_of(said: list[AnySaid]) -> str:
+    return "".join(one.text for one in said if isinstance(one, TextSaid))
+
+
+def of(kind: type[T], said: list[AnySaid]) -> list[T]:
+    return [one for one in said if isinstance(one, kind)]
+
+
+# --- saying ------------------------------------------------------------------------------------
+
+
+async def test_a_text_is_said_once_though_the_cli_gives_it_twice(harness: Harness) -> None:
+    async with talk(harness) as conversation:
+        said = await conversation.turn("hello\nyou")
+
+    assert text_of(said) == "echo: hello\nyou"
+    assert len(of(BlockEnded, said)) == 1
+    assert said[-1] == TurnEnded(prompt_id="prompt-1", status="completed")
+
+
+async def test_a_text_comes_while_it_is_said(harness: Harness) -> None:
+    """Field case 2.1: the first words arrive though the block is not complete."""
+    async with talk(harness) as conversation:
+        await conversation.begin("%%say one two\n%%sleep 60")
+        first = await conversation.next(TextSaid)
+
+    assert "one two".startswith(first.text)
+
+
+async def test_thinking_is_told_from_text(harness: Harness) -> None:
+    async with talk(harness) as conversation:
+        said = await conversation.turn("%%think let me see\n%%say so\n%%say and so")
+
+    thought = of(ThoughtSaid, said)
+    assert "".join(one.text for one in thought) == "let me see"
+    assert text_of(said) == "soand so"
+    assert len({one.block_id for one in of(TextSaid, said)}) == 2
+    assert not {one.block_id for one in thought} & {one.block_id for one in of(TextSaid, said)}
+
+
+@pytest.mark.parametrize("prompt", ["/compact", "/clear now", "@secret.txt", "!ls", "#memo"])
+async def test_what_a_person_writes_is_no_command_of_the_cli(harness: Harness, prompt: str) -> None:
+    """Thread text is conversation, whatever it begins with."""
+    async with talk(harness) as conversation:
+        said = await conversation.turn(prompt)
+
+    assert text_of(said) == f"echo: {prompt}"
+
+
+async def test_five_turns_go_through_one_session(harness: Harness) -> None:
+    async with talk(harness) as conversation:
+        answers = [text_of(await conversation.turn(f"number {n}")) for n in range(5)]
+        ids = [ended.prompt_id for ended in of(TurnEnded, conversation.said)]
+
+    assert answers == [f"echo: number {n}" for n in range(5)]
+    assert ids == [f"prompt-{n}" for n in range(1, 6)]
+
+
+async def test_a_subagents_words_stay_inside(harness: Harness) -> None:
+    """Its call and its result show, its calls are marked as inner ones."""
+    inner = '%%tool Bash {"command": "echo in"} ;; %%say the report'
+    async with talk(harness) as conversation:
+        said = await conversation.turn(f"%%agent {inner}\n%%say outer")
+
+    outer, call = of(ToolCalled, said)
+    assert (outer.tool_name, outer.inner) == ("Agent", False)
+    assert (call.tool_name, call.inner) == ("Bash", True)
+    returned = {one.tool_call_id: one for one in of(ToolReturned, said)}
+    assert "the report" in str(returned[outer.tool_call_id].output)
+    assert text_of(said) == "outer"
+
+
+# --- asking ------------------------------------------------------------------------------------
+
+
+async def test_an_allowed_call_runs(harness: Harness, place: Path) -> None:
+    async with talk(harness) as conversation:
+        await conversation.begin('%%tool Bash {"command": "touch made; echo ok"}\n%%say so')
+        asked = await conversation.asked()
+        assert not (place / "work" / "made").exists()
+        assert conversation.session.decide(asked.tool_call_id, ALLOW)
+        assert not conversation.session.decide(asked.tool_call_id, ALLOW)
+        returned = await conversation.next(ToolReturned)
+        ended = await conversation.next(TurnEnded)
+
+    [called] = of(ToolCalled, conversation.said)
+    assert called.input["command"] == asked.input["command"] == "touch made; echo ok"
+    assert asked.tool_call_id == called.tool_call_id == returned.tool_call_id
+    assert (returned.output, returned.is_error, returned.denied) == ("ok", False, False)
+    assert (place / "work" / "made").exists()
+    assert (ended.status, text_of(conversation.said)) == ("completed", "so")
+
+
+async def test_a_denied_call_does_not_run_and_the_model_hears_why(
+    harness: Harness, place: Path
+) -> None:
+    async with talk(harness) as conversation:
+        await conversation.begin('%%tool Bash {"command": "touch made"}\n%%say well')
+        asked = await conversation.asked()
+        denial = Decision(allowed=False, message="not on a Sunday")
+        assert conversation.session.decide(asked.tool_call_id, denial)
+        returned = await conversation.next(ToolReturned)
+        ended = await conversation.next(TurnEnded)
+
+    assert (returned.tool_call_id, returned.denied) == (asked.tool_call_id, True)
+    assert "not on a Sunday" in returned.output
+    assert not (place / "work" / "made").exists()
+    assert (ended.status, text_of(conversation.said)) == ("completed", "well")
+
+
+async def test_a_changed_input_is_what_runs(harness: Harness, place: Path) -> None:
+    async with talk(harness) as conversation:
+        await conversation.begin('%%tool Bash {"command": "touch made"}')
+        asked = await conversation.asked()
+        changed = Decision(allowed=True, updated_input={"command": "touch other"})
+        assert conversation.session.decide(asked.tool_call_id, changed)
+        await conversation.next(TurnEnded)
+
+    assert sorted(path.name for path in (place / "work").glob("[a-z]*")) == ["other"]
+
+
+async def test_calls_of_one_message_are_decided_each_by_its_id(
+    harness: Harness, place: Path
+) -> None:
+    """The CLI asks for one after the other; an answer before its question is not taken."""
+    script = '%%call Bash {"command": "touch a"}\n%%tool Bash {"command": "touch b"}\n%%say both'
+    async with talk(harness) as conversation:
+        session = conversation.session
+        await conversation.begin(script)
+        first = await conversation.asked()
+        assert not session.decide("toolu_nobody", ALLOW)
+        assert session.decide(first.tool_call_id, Decision(allowed=False, message="no"))
+        second = await conversation.asked()
+        assert not session.decide(first.tool_call_id, ALLOW)
+        assert session.decide(second.tool_call_id, ALLOW)
+        await conversation.next(TurnEnded)
+
+    called = [one.tool_call_id for one in of(ToolCalled, conversation.said)]
+    denied = {one.tool_call_id: one.denied for one in of(ToolReturned, conversation.said)}
+    assert called == [first.tool_call_id, second.tool_call_id]
+    assert denied == {first.tool_call_id: True, second.tool_call_id: False}
+    assert not (place / "work" / "a").exists()
+    assert (place / "work" / "b").exists()
+
+
+# --- stopping ----------------------------------------------------------------------------------
+
+
+async def assert_usable(conversation: Talk) -> None:
+    assert text_of(await conversation.turn("still there?")) == "echo: still there?"
+
+
+async def test_a_text_can_be_interrupted(harness: Harness) -> None:
+    async with talk(harness) as conversation:
+        prompt_id = await conversation.begin("%%say one two\n%%sleep 60\n%%say three")
+        await conversation.next(TextSaid)
+        ended = await conversation.stopped(prompt_id)
+        said = text_of(conversation.said)
+        await assert_usable(conversation)
+
+    assert (ended.prompt_id, ended.status) == (prompt_id, "interrupted")
+    assert said == "one two"
+
+
+async def test_a_silence_can_be_interrupted(harness: Harness) -> None:
+    """Before the model has said anything."""
+    async with talk(harness) as conversation:
+        prompt_id = await conversation.begin("%%sleep 60")
+        await trio.sleep(0.3)
+        ended = await conversation.stopped(prompt_id)
+        await assert_usable(conversation)
+
+    assert (ended.prompt_id, ended.status) == (prompt_id, "interrupted")
+
+
+async def test_a_prompt_can_be_interrupted_at_once(harness: Harness) -> None:
+    """Also in the moment in which the CLI has it only in its queue."""
+    async with talk(harness) as conversation:
+        await conversation.turn("first")
+        for _ in range(3):
+            prompt_id = await conversation.begin("%%sleep 60")
+            ended = await conversation.stopped(prompt_id)
+            assert (ended.prompt_id, ended.status) == (prompt_id, "interrupted")
+        await assert_usable(conversation)
+
+
+async def test_a_running_tool_can_be_interrupted(harness: Harness) -> None:
+    """And is gone then, with what it started."""
+    async with talk(harness) as conversation:
+        prompt_id = await conversation.begin('%%tool Bash {"command": "touch x; sleep 61.7531"}')
+        asked = await conversation.asked()
+        conversation.session.decide(asked.tool_call_id, ALLOW)
+        tool = await running("61.7531")
+        ended = await conversation.stopped(prompt_id)
+        await assert_none_left(tool)
+        await assert_usable(conversation)
+
+    [returned] = of(ToolReturned, conversation.said)
+    assert (ended.prompt_id, ended.status) == (prompt_id, "interrupted")
+    assert (returned.is_error, returned.denied) == (True, False)
+
+
+async def test_a_parked_question_can_be_interrupted(harness: Harness, place: Path) -> None:
+    async with talk(harness) as conversation:
+        prompt_id = await conversation.begin('%%tool Bash {"command": "touch made"}')
+        asked = await conversation.asked()
+        await conversation.session.interrupt(prompt_id)
+        withdrawn = await conversation.next(PermissionWithdrawn)
+        ended = await conversation.next(TurnEnded)
+        taken = conversation.session.decide(asked.tool_call_id, ALLOW)
+        await assert_usable(conversation)
+
+    assert withdrawn.tool_call_id == asked.tool_call_id
+    assert (ended.prompt_id, ended.status) == (prompt_id, "interrupted")
+    assert not taken
+    assert not (place / "work" / "made").exists()
+
+
+async def test_an_interrupt_of_a_finished_turn_does_not_stop_the_next(harness: Harness) -> None:
+    """Field case 4.7."""
+    async with talk(harness) as conversation:
+        await conversation.turn("first")
+        await conversation.session.interrupt("prompt-1")
+        await assert_usable(conversation)
+
+
+# --- failing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (400, "bad_request"),
+        (401, "not_logged_in"),
+        (403, "forbidden"),
+        (429, "rate_limited"),
+        (500, "api_error"),
+        (529, "overloaded"),
+    ],
+)
+async def test_a_failed_turn_says_its_class_and_the_next_one_works(
+    harness: Harness, status: int, code: str
+) -> None:
+    async with talk(harness) as conversation:
+        said = await conversation.turn(f"%%error {status}")
+        await assert_usable(conversation)
+
+    ended = said[-1]
+    assert isinstance(ended, TurnEnded)
+    assert (ended.status, ended.code) == ("failed", code)
+    assert ended.text
+    assert "127.0.0.1" not in ended.text
+    assert not text_of(said)
+
+
+async def test_a_cli_that_dies_is_told_after_all_it_said(harness: Harness) -> None:
+    async with talk(harness) as conversation:
+        await conversation.begin("%%say one two\n%%sleep 60")
+        await conversation.next(TextSaid)
+        for process in descendants(os.getpid()):
+            os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises(SessionFailed) as caught, trio.fail_after(5):
+            await conversation.next(TurnEnded)
+
+    assert text_of(conversation.said) == "one two"
+    assert caught.value.code
+    assert caught.value.text
+    assert not caught.value.lost_session
+
+
+# --- coming back -------------------------------------------------------------------------------
+
+
+async def test_a_resumed_session_remembers(harness: Harness) -> None:
+    async with talk(harness) as conversation:
+        await conversation.turn("the word is swordfish")
+        session_id = conversation.session.session_id
+    async with talk(harness, resume=session_id) as conversation:
+        said = await conversation.turn("%%recall")
+        again = conversation.session.session_id
+
+    assert text_of(said) == "recall: the word is swordfish"
+    assert again == session_id
+
+
+async def test_a_lost_session_is_told_from_other_failures(harness: Harness) -> None:
+    with pytest.raises(SessionFailed) as caught:
+        async with talk(harness, resume=UNKNOWN):
+            pass
+
+    assert caught.value.lost_session
+
+
+# --- closing -----------------------------------------------------------------------------------
+
+MOMENTS = {
+    "idle": "hello",
+    "streaming": "%%say one two\n%%sleep 60",
+    "asking": '%%tool Bash {"command": "touch made"}',
+    "in a tool": '%%tool Bash {"command": "touch made; sleep 62.7531"}',
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_closing_leaves_no_process(harness: Harness, moment: str) -> None:
+    """The CLI and the tool in a session of its own are gone within 8 s."""
+    async with talk(harness) as conversation:
+        await conversation.begin(MOMENTS[moment])
+        if moment == "idle":
+            await conversation.next(TurnEnded)
+        elif moment == "streaming":
+            await conversation.next(TextSaid)
+        else:
+            asked = await conversation.asked()
+            if moment == "in a tool":
+                conversation.session.decide(asked.tool_call_id, ALLOW)
+                await running("62.7531")
+        alive = descendants(os.getpid()) | with_argument("62.7531")
+        assert alive
+        start = trio.current_time()
+
+    assert trio.current_time() - start < 8
+    await assert_none_left(alive, within_s=0.5)
+
+
+async def test_a_cancelled_owner_leaves_no_process(harness: Harness) -> None:
+    alive: set[Process] = set()
+    with trio.CancelScope() as scope:
+        async with talk(harness) as conversation:
+            await conversation.begin('%%tool Bash {"command": "touch made; sleep 63.7531"}')
+            asked = await conversation.asked()
+            conversation.session.decide(asked.tool_call_id, ALLOW)
+            alive = await running("63.7531") | descendants(os.getpid())
+            scope.cancel()
+            await conversation.next(TurnEnded)
+
+    assert alive
+    await assert_none_left(alive, within_s=0.5)
+
+
+async def running(argument: str) -> set[Process]:
+    """Return the processes with `argument` on their command line, as soon as there are any."""
+    with trio.fail_after(10):
+        while not (found := with_argument(argument)):  # noqa: ASYNC110  # nobody tells us
+            await trio.sleep(0.02)
+    return found
