@@ -53,24 +53,43 @@ class BoundedStream:
         for `write_s`, after that cuts the connection: part of a message is worse than none.
         Raises `ConnectionGone`, never without a checkpoint, so a loop that only sends ends.
         """
-        async with self._turn:
-            await trio.lowlevel.checkpoint()
-            if self.gone:
-                raise ConnectionGone("the connection is closed")
-            data = memoryview(render())
+        try:
+            self._turn.acquire_nowait()  # one trip through the scheduler less for each write
+        except trio.WouldBlock:
+            await self._turn.acquire()
+        try:
+            await trio.lowlevel.checkpoint_if_cancelled()
             try:
-                for start in range(0, len(data), PIECE_BYTES):
-                    with trio.fail_after(self._write_s):
-                        await self._transport.send_all(data[start : start + PIECE_BYTES])
-            except trio.TooSlowError:
-                await self.cut()
-                raise ConnectionGone(f"the peer took nothing for {self._write_s:g} s") from None
-            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                await self.cut()
-                raise ConnectionGone("the peer has closed the connection") from error
-            except BaseException:
-                await self.cut()
+                data = self._rendered(render)
+            except ConnectionGone:
+                await trio.lowlevel.checkpoint()
                 raise
+            if data:
+                await self._send(memoryview(data))
+            else:
+                await trio.lowlevel.checkpoint()
+        finally:
+            self._turn.release()
+
+    def _rendered(self, render: Callable[[], bytes]) -> bytes:
+        if self.gone:
+            raise ConnectionGone("the connection is closed")
+        return render()
+
+    async def _send(self, data: memoryview) -> None:
+        try:
+            for start in range(0, len(data), PIECE_BYTES):
+                with trio.fail_after(self._write_s):
+                    await self._transport.send_all(data[start : start + PIECE_BYTES])
+        except trio.TooSlowError:
+            await self.cut()
+            raise ConnectionGone(f"the peer took nothing for {self._write_s:g} s") from None
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            await self.cut()
+            raise ConnectionGone("the peer has closed the connection") from error
+        except BaseException:
+            await self.cut()
+            raise
 
     async def cut(self) -> None:
         """Close without a word, and have the kernel forget what the peer did not take."""
