@@ -52,7 +52,8 @@ def drained(events: Sequence[Event], *, floor: int = 0) -> Input | None:
 
 def test_a_run_drains_when_it_is_finished_and_not_before() -> None:
     drain = Drain(BOT, 0)
-    for seq, body in enumerate([RunStarted(), start(), delta("he"), delta("llo"), end()], 1):
+    bodies: list[Body] = [RunStarted(), start(), delta("he"), delta("llo"), end()]
+    for seq, body in enumerate(bodies, 1):
         drain.observe(event(seq, body))
 
         assert not drain.waiting
@@ -351,5 +352,4 @@ def test_settled_messages_are_forgotten() -> None:
         drain.observe(bare(seq, "x" * 100, f"m{seq}"))
         drain.take()
 
-    held = [value for value in vars(drain).values() if isinstance(value, dict)]
-    assert held == [{}, {}]
+    assert (drain._runs, drain._headless) == ({}, {})

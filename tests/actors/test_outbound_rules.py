@@ -23,7 +23,9 @@ from tests.kit.framing import RunReader, as_wire
 BLOCKS = st.sampled_from(["b1", "b2"])
 CALLS = st.sampled_from(["c1", "c2", "c3"])
 TEXTS = st.text(st.sampled_from("ab é\n\0\U0001f600"), max_size=40)
-VALUES = st.sampled_from([None, "", "out", "long " * 900, ["a\0", {"k": 2**70}], {"x": [[[]]]}])
+VALUES: st.SearchStrategy[object] = st.sampled_from(
+    [None, "", "out", "long " * 900, ["a\0", {"k": 2**70}], {"x": [["y"]]}]
+)
 SAID: st.SearchStrategy[AnySaid] = st.one_of(
     st.builds(TextSaid, BLOCKS, TEXTS),
     st.builds(ThoughtSaid, BLOCKS, TEXTS),
