@@ -13,6 +13,10 @@ from scuba.errors import ConfigError
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 
 
+BATCH_ROOM_BYTES = 65_536
+"""What the body of a batch may have beyond its events, which are measured one by one."""
+
+
 class Rate(msgspec.Struct, frozen=True):
     """So many a second on average, and so many at once."""
 

@@ -5,10 +5,11 @@ from functools import partial
 
 import trio
 
+from scuba import wire
 from scuba.errors import ConfigError
 from scuba.listener import ListenerConfig, open_listener, serve_asgi
 from scuba.server.app import make_app
-from scuba.server.config import ServerConfig, check_config
+from scuba.server.config import BATCH_ROOM_BYTES, ServerConfig, check_config
 from scuba.server.store import Store
 
 DRAIN_S = 7.0
@@ -26,17 +27,11 @@ async def serve_bubble(
 ) -> None:
     """Serve until `stop` is set, then end within 10 s; `started` carries the base URL.
 
-    Raises ConfigError when the settings are wrong, or the address cannot be had.
+    Raises ConfigError when the settings are wrong, ScubaError when the address cannot be had.
     """
     check_config(config)
     listener_config = _listener_config(config)
-    try:
-        listeners = await open_listener(config.bind, config.port)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {config.bind} port {config.port}: {error.strerror or error}",
-            "choose another port or bind address",
-        ) from error
+    listeners = await open_listener(config.bind, config.port)
     app = make_app(store, config)
     closed = trio.Event()
     try:
@@ -63,7 +58,14 @@ def _listener_config(config: ServerConfig) -> ListenerConfig:
                 f"tlsCert {config.tls_cert}, tlsKey {config.tls_key}: {error}",
                 "give a certificate chain and its key as PEM files",
             ) from error
-    return ListenerConfig(write_s=config.write_s, ssl_context=context, grace_s=LISTENER_S)
+    return ListenerConfig(
+        write_s=config.write_s,
+        body_bytes=config.limits.batch_bytes + BATCH_ROOM_BYTES,
+        ws_frame_bytes=wire.FRAME_IN_BYTES,
+        header_bytes=wire.HEADER_BYTES,
+        ssl_context=context,
+        grace_s=LISTENER_S,
+    )
 
 
 def _url(config: ServerConfig, listener: trio.SocketListener) -> str:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from scuba import wire
 from scuba.errors import Problem
-from scuba.server.config import ServerConfig
+from scuba.server.config import BATCH_ROOM_BYTES, ServerConfig
 from scuba.server.decode import decode, decode_events, decode_query
 from scuba.server.http.cursors import Cursors
 from scuba.server.http.replies import reply
@@ -90,7 +90,7 @@ class Call:
 
     async def events(self) -> wire.NewEvents:
         """Return the batch to append (`invalid_event`, `batch_too_large`, and as for a body)."""
-        limit = self.parts.config.limits.batch_bytes
+        limit = self.parts.config.limits.batch_bytes + BATCH_ROOM_BYTES
         return decode_events(await self._bytes(limit, "batch_too_large"))
 
     async def listing(
