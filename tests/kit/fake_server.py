@@ -1,5 +1,6 @@
 """Our own server on loopback with faults on order: what clients are tested against."""
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -122,6 +123,9 @@ class FakeServer:
         self._nursery = nursery
         self._faults = Faults(make_app(store, config))
         self._life: trio.CancelScope | None = None
+        self._logs: defaultdict[str, list[wire.Envelope]] = defaultdict(list)
+        self._news = trio.Event()
+        store.listen(self._hear)
         self.port = config.port
         self.url = ""
 
@@ -270,14 +274,9 @@ class FakeServer:
         return (await self.store.append((who or self.user).caller, thread_id, new))[1]
 
     async def events(self, thread_id: str, after: int = 0) -> list[wire.Envelope]:
-        """Return the log of a thread, keys shown."""
-        found: list[wire.Envelope] = []
-        while True:
-            at = found[-1].seq if found else after
-            page = await self.store.read("system", thread_id, at, limit=1000, max_bytes=10**9)
-            if not page:
-                return found
-            found += page
+        """Return the log of a thread, everybody's keys shown."""
+        await trio.lowlevel.checkpoint()
+        return [event for event in self._logs[thread_id] if event.seq > after]
 
     async def wait_for(
         self,
@@ -288,30 +287,30 @@ class FakeServer:
         within_s: float = 10.0,
     ) -> list[wire.Envelope]:
         """Return the events once the predicate holds for them. Raises trio.TooSlowError."""
-        news = trio.Event()
+        with trio.fail_after(within_s):
+            while True:
+                if self._news.is_set():
+                    self._news = trio.Event()
+                events = await self.events(thread_id, after)
+                if predicate(events):
+                    return events
+                await self._news.wait()
 
-        def hear(change: Change) -> None:
-            if isinstance(change, Committed) and change.thread_id == thread_id:
-                news.set()
-
-        undo = self.store.listen(hear)
-        try:
-            with trio.fail_after(within_s):
-                while True:
-                    news = trio.Event()
-                    events = await self.events(thread_id, after)
-                    if predicate(events):
-                        return events
-                    await news.wait()
-        finally:
-            undo()
+    def _hear(self, change: Change) -> None:
+        if isinstance(change, Committed):
+            self._logs[change.thread_id] += change.events
+            self._news.set()
 
 
 @asynccontextmanager
 async def fake_server(config: ServerConfig | None = None) -> AsyncIterator[FakeServer]:
     """Serve on a free port of loopback, from a store in memory, until the block ends."""
-    async with open_store(None) as store, trio.open_nursery() as nursery:
-        server = FakeServer(store, config or ServerConfig(), nursery)
+    config = config or ServerConfig()
+    async with (
+        open_store(None, limits=config.limits) as store,
+        trio.open_nursery() as nursery,
+    ):
+        server = FakeServer(store, config, nursery)
         server.user = await server.make_user("user-ada")
         server.bot = await server.make_bot("bot-research")
         await server.come_up()

@@ -96,6 +96,7 @@ class BarePeer:
 
     def __init__(self, *, pings: bool = True) -> None:
         self._to_app, self._inbox = trio.open_memory_channel[Message](math.inf)
+        self._to_app.send_nowait({"type": "websocket.connect"})
         self._outbox, self.frames = trio.open_memory_channel[Message](math.inf)
         self._pings = pings
         self.flowing = trio.Event()
@@ -114,7 +115,6 @@ class BarePeer:
             "subprotocols": ["bubble.v1"],
             "extensions": extensions,
         }
-        self._to_app.send_nowait({"type": "websocket.connect"})
         await app(scope, self._inbox.receive, self._take)
         self._outbox.close()
 

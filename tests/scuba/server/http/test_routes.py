@@ -70,8 +70,9 @@ class World:
 
 @asynccontextmanager
 async def world(config: ServerConfig | None = None) -> AsyncIterator[World]:
-    async with open_store(None) as store:
-        made = World(store, config or ServerConfig())
+    config = config or ServerConfig()
+    async with open_store(None, limits=config.limits) as store:
+        made = World(store, config)
         made.ada = await made.principal("user-ada")
         answer = await made.ask(
             "POST", "/v1/principals", {"principalId": "bot-research", "kind": "bot", "key": "k"}
@@ -124,6 +125,15 @@ async def test_a_stopping_server_refuses_work_and_stays_healthy() -> None:
             assert code(answer) == (503, "unavailable")
             assert int(answer.headers["retry-after"]) >= 1
         assert (await w.http.get("/healthz")).status_code == 200
+
+
+async def test_a_store_that_cannot_commit_is_not_ready() -> None:
+    """Chapter 14.1: it names no more than that."""
+    async with open_store(None) as store:
+        w = World(store, ServerConfig())
+    answer = await w.http.get("/readyz")
+
+    assert code(answer) == (503, "unavailable")
 
 
 # --- who asks ----------------------------------------------------------------------------------
