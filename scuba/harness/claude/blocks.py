@@ -37,35 +37,37 @@ class Blocks:
         self._made = 0
         self._message_id = ""
         self._by_index: dict[int, Streamed] = {}
-        self._streamed: dict[Kind, list[Streamed]] = {"text": [], "thinking": []}
+        self._known: dict[Kind, list[Streamed]] = {"text": [], "thinking": []}
         self._wholes: dict[Kind, int] = {"text": 0, "thinking": 0}
         self._open: Streamed | None = None
 
     def stream(self, event: ApiEvent, said: list[AnySaid]) -> None:
         """Take one event of the model's stream. Deltas are held until `flush`."""
-        if event.type == "content_block_delta":
+        if event.type == "content_block_delta" and event.delta is not None:
             delta = event.delta
-            if delta is None:
-                return
-            text = delta.text or delta.thinking
-            if not text:
-                return
-            block = self._by_index.get(event.index)
-            if block is None:
-                block = self._start(event.index, KINDS.get(delta.type))
-                if block is None:
-                    return
-            if block is not self._open:
-                self.flush(said)
-                self._open = block
-            block.parts.append(text)
-        elif event.type == "content_block_start":
-            kind = KINDS.get(event.content_block.type) if event.content_block else None
+            self._more(event.index, delta.type, delta.text or delta.thinking, said)
+        elif event.type == "content_block_start" and event.content_block is not None:
+            start = event.content_block
             self._by_index.pop(event.index, None)
-            self._start(event.index, kind)
-        elif event.type == "message_start" and event.message:
+            self._more(event.index, start.type, start.text or start.thinking, said)
+        elif event.type == "message_start" and event.message is not None:
             self.flush(said)
             self._begin(event.message.id)
+
+    def _more(self, index: int, type_: str, text: str, said: list[AnySaid]) -> None:
+        """Hold more text of a block; a block begins with its first text, so none is empty."""
+        if not text:
+            return
+        block = self._by_index.get(index)
+        if block is None:
+            kind = KINDS.get(type_)
+            if kind is None:
+                return
+            block = self._by_index[index] = self._new(kind)
+        if block is not self._open:
+            self.flush(said)
+            self._open = block
+        block.parts.append(text)
 
     def flush(self, said: list[AnySaid]) -> None:
         """Say what is held."""
@@ -82,19 +84,16 @@ class Blocks:
             return
         if message_id != self._message_id:
             self._begin(message_id)
+        text = block.text if kind == "text" else block.thinking
+        if not text:
+            return
         at = self._wholes[kind]
         self._wholes[kind] = at + 1
-        earlier = self._streamed[kind]
-        if at < len(earlier):
-            streamed = earlier[at]
-        else:
-            streamed = self._new(kind)
-            earlier.append(streamed)
-        text = block.text if kind == "text" else block.thinking
+        known = self._known[kind]
+        streamed = known[at] if at < len(known) else self._new(kind)
         self._say(streamed, text[streamed.length :], said)
         streamed.closed = True
-        if streamed.length:
-            said.append(BlockEnded(streamed.block_id))
+        said.append(BlockEnded(streamed.block_id))
 
     def forget(self) -> None:
         """The turn is over: what follows belongs to no block of it."""
@@ -104,19 +103,14 @@ class Blocks:
     def _begin(self, message_id: str) -> None:
         self._message_id = message_id
         self._by_index.clear()
-        self._streamed = {"text": [], "thinking": []}
+        self._known = {"text": [], "thinking": []}
         self._wholes = {"text": 0, "thinking": 0}
-
-    def _start(self, index: int, kind: Kind | None) -> Streamed | None:
-        if kind is None:
-            return None
-        block = self._by_index[index] = self._new(kind)
-        self._streamed[kind].append(block)
-        return block
 
     def _new(self, kind: Kind) -> Streamed:
         self._made += 1
-        return Streamed(f"b{self._made}", kind)
+        block = Streamed(f"b{self._made}", kind)
+        self._known[kind].append(block)
+        return block
 
     def _say(self, block: Streamed, text: str, said: list[AnySaid]) -> None:
         if block.closed or not text:

@@ -140,8 +140,8 @@ def _code_of(result: Result, said_error: str | None) -> str:
         return "budget"
     return (
         hinted(result.result or "")
-        or BY_ASSISTANT_ERROR.get(said_error or "")
         or (BY_STATUS.get(status) if status is not None else None)
+        or BY_ASSISTANT_ERROR.get(said_error or "")
         or BY_REASON.get(result.terminal_reason or "")
         or ("max_turns" if result.subtype == "error_max_turns" else "agent_failed")
     )

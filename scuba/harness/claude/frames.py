@@ -31,9 +31,11 @@ class Delta(msgspec.Struct):
 
 
 class BlockStart(msgspec.Struct):
-    """The kind of content block that begins."""
+    """The content block that begins, mostly without a text yet."""
 
     type: str = ""
+    text: str = ""
+    thinking: str = ""
 
 
 class MessageStart(msgspec.Struct):
@@ -79,6 +81,8 @@ class StreamEvent(Frame, tag="stream_event"):
 
     event: ApiEvent
     parent_tool_use_id: str | None = None
+    abandoned_blocks: Any = None
+    """Set at the end of a message that broke off: what was streamed of it is void."""
 
 
 class Assistant(Frame, tag="assistant"):

@@ -37,6 +37,9 @@ RETRY_NOTICE_S = 30.0
 """The shortest time between two notices that the model is being tried again."""
 SYNTHETIC = "<synthetic>"
 """The model named on messages that the CLI wrote itself."""
+BROKE_OFF = Told(
+    level="info", code="answer_broke_off", text="The model's answer broke off; it begins anew."
+)
 NO_ANSWER = "The agent ended without an answer. Send the message again."
 
 
@@ -78,6 +81,10 @@ class Mapper:
         """Return the open turn."""
         return self._turn
 
+    @property
+    def _interrupting(self) -> bool:
+        return self._turn is not None and self._turn.interrupting
+
     def begin(self, prompt_id: str, uuid: str) -> None:
         """Open a turn; `uuid` is what the CLI calls its prompt."""
         self._turn = Turn(prompt_id, uuid)
@@ -95,6 +102,10 @@ class Mapper:
             if type(frame) is StreamEvent:
                 if frame.parent_tool_use_id is None:
                     blocks.stream(frame.event, said)
+                    if frame.abandoned_blocks is not None:
+                        blocks.flush(said)
+                        if not self._interrupting:
+                            said.append(BROKE_OFF)
                 continue
             blocks.flush(said)
             self._map_whole(frame, now, said)
@@ -167,7 +178,7 @@ class Mapper:
             for meta in frame.tool_result_meta or ()
             if meta.permission_decision and meta.permission_decision.decision == "reject"
         }
-        if self._turn is not None and self._turn.interrupting:
+        if self._interrupting:
             rejected.clear()  # the CLI answers what it asked by itself: nobody said no
         return [
             self._result_of(block, denied=block.tool_use_id in rejected | self._denied)
