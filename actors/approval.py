@@ -37,6 +37,15 @@ ApprovalOutcome = ApprovalSettled | ApprovalRejected
 _Call = tuple[str, str]
 
 
+class Statistics(msgspec.Struct, frozen=True):
+    """How much is kept, for people and tests."""
+
+    open: int
+    settled: int
+    early: int
+    """Answers whose question has not come."""
+
+
 class OpenRequests:
     """The calls of runs in hand, asked or already answered. No I/O.
 
@@ -50,6 +59,11 @@ class OpenRequests:
         self._settled: set[_Call] = set()
         self._early: OrderedDict[_Call, list[ApprovalAnswered]] = OrderedDict()
         self._refused: dict[_Call, set[str]] = {}
+
+    def statistics(self) -> Statistics:
+        """Return a snapshot."""
+        early = sum(map(len, self._early.values()))
+        return Statistics(len(self._open), len(self._settled), early)
 
     def step(self, message: ApprovalInbox) -> list[ApprovalOutcome]:
         """Take one message; return what it settled and whom it refused."""
