@@ -14,7 +14,7 @@ SHORTEST = 128
 
 _ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
-_BASE64 = re.compile("[A-Za-z0-9+/_=-]{512}")
+_BASE64 = re.compile(r"(?=\S*?[A-Z])(?=\S*?[a-z])(?=\S*?[0-9])[A-Za-z0-9+/_=-]{512}")
 
 
 def clean_text(text: str) -> str:
@@ -99,7 +99,7 @@ def _shorten(text: str, cut_at: int) -> str:
     if len(text) <= cut_at:
         return clean_text(text)
     mark = f"[shortened: {len(text.encode('utf-8', 'replace')):,} bytes in all]"
-    if _BASE64.match(text):
+    if _BASE64.match(text[:512]):
         return mark  # the beginning of an encoded file tells nobody anything
     return f"{clean_text(text[: cut_at - len(mark) - 1])}\n{mark}"
 
