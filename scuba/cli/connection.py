@@ -125,5 +125,8 @@ def _read_local(path: Path) -> _Local:
 
 
 def _repeated(url: str | None, token_file: str | None, state_dir: str | None) -> str:
-    given = {"--url": url, "--token-file": token_file, "--state-dir": state_dir}
+    paths = {"--token-file": token_file, "--state-dir": state_dir}
+    given = {"--url": url} | {
+        name: os.path.abspath(path) if path else None for name, path in paths.items()
+    }
     return " ".join(f"{name} {shlex.quote(value)}" for name, value in given.items() if value)

@@ -25,7 +25,10 @@ from scuba.redaction import harmless
 def approve(
     connection: Connection, thread: str, toolcall: str, reason: str | None, changed: str | None
 ) -> None:
-    """Allow the call TOOLCALL of a run in hand on THREAD."""
+    """Allow a tool call that waits for a decision.
+
+    TOOLCALL is its id, as `scuba tail` shows it.
+    """
     payload: dict[str, Any] = {"toolCallId": toolcall, "decision": "allow", "reason": reason}
     if changed is not None:
         payload["updatedInput"] = _object(changed)
@@ -38,7 +41,10 @@ def approve(
 @click.option("--reason", help="Told to the agent and to everybody on the thread.")
 @connected
 def deny(connection: Connection, thread: str, toolcall: str, reason: str | None) -> None:
-    """Deny the call TOOLCALL of a run in hand on THREAD."""
+    """Deny a tool call that waits for a decision.
+
+    TOOLCALL is its id, as `scuba tail` shows it.
+    """
     payload = {"toolCallId": toolcall, "decision": "deny", "reason": reason}
     run(partial(_decide, connection, thread, toolcall, payload))
 

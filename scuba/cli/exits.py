@@ -1,7 +1,5 @@
 """How a command ends: a stable exit code, one clear error, no traceback for what is expected."""
 
-import os
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar, cast
 
@@ -27,10 +25,6 @@ def exit_code(command: click.Command, args: Sequence[str]) -> int:
         return ScubaError.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read us has seen enough (`scuba tail | head`); nor may the last flush fail.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except ScubaError as error:
         show(error)
         return error.exit_code

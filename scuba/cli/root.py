@@ -13,12 +13,12 @@ PORT = 7437
 COMMANDS = {
     "run": ("scuba.cli.daemons", "Run only the bot, on a server elsewhere."),
     "serve": ("scuba.cli.daemons", "Run only the server."),
-    "say": ("scuba.cli.talk", "Say something on a thread and follow the answer."),
-    "tail": ("scuba.cli.talk", "Follow a thread."),
-    "approve": ("scuba.cli.decide", "Allow a tool call that waits for somebody's decision."),
-    "deny": ("scuba.cli.decide", "Deny a tool call that waits for somebody's decision."),
-    "interrupt": ("scuba.cli.decide", "Ask the run in hand to stop."),
-    "threads": ("scuba.cli.talk", "List the threads you take part in."),
+    "say": ("scuba.cli.talk", "Say TEXT on THREAD and follow the answer."),
+    "tail": ("scuba.cli.talk", "Follow THREAD until Ctrl-C."),
+    "approve": ("scuba.cli.decide", "Allow a tool call that waits for a decision."),
+    "deny": ("scuba.cli.decide", "Deny a tool call that waits for a decision."),
+    "interrupt": ("scuba.cli.decide", "Ask the run in hand on THREAD to stop."),
+    "threads": ("scuba.cli.talk", "List the threads you take part in, the newest activity first."),
 }
 """Where each command is, and what the help says of it: so help need not load it."""
 

@@ -29,7 +29,12 @@ def say(connection: Connection, thread: str, text: str, no_wait: bool) -> int:
     THREAD is an id, or "main" for the first thread of a local scuba. TEXT may be "-": it is read
     from stdin then. Exits with 1 when the answer failed or was interrupted.
     """
-    return run(partial(_say, connection, thread, _text(text), wait=not no_wait))
+    try:
+        return run(partial(_say, connection, thread, _text(text), wait=not no_wait))
+    except KeyboardInterrupt:
+        stop = " ".join(filter(None, ["scuba interrupt", connection.options, thread]))
+        click.echo(f"\nthe answer goes on without you; to stop it: {stop}", err=True)
+        raise
 
 
 @click.command()
