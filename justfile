@@ -1,0 +1,45 @@
+set quiet
+
+[private]
+default:
+    just --list
+
+# everything a change must pass, fastest first
+[group('check')]
+check: lint types test
+
+[group('check')]
+lint:
+    ruff check .
+    ruff format --check .
+
+[group('check')]
+types:
+    mypy
+    pyright
+
+# e.g. just test -k approval -x
+[group('check')]
+test *args:
+    python -m pytest {{ args }}
+
+# latency, throughput and memory, each beside a floor measured in the same run
+[group('check')]
+bench *args:
+    python -m tests.bench {{ args }}
+
+# which branches did nobody run?
+[group('check')]
+cover:
+    coverage run -m pytest
+    coverage report --show-missing --skip-covered
+
+[group('dev')]
+fix:
+    ruff check --fix .
+    ruff format .
+
+# the main job on a scripted model: no account, no network
+[group('dev')]
+demo:
+    python -m scuba --model scripted
