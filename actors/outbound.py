@@ -160,14 +160,7 @@ class Outbound:
             return []
         self._finished = True
         self._end_block()
-        for call_id, done in self._calls.items():
-            if done:
-                continue
-            if call_id in self._denied:
-                self._emit(ToolOutputDenied(tool_call_id=call_id))
-            else:
-                text = _WITHOUT_OUTCOME[status]
-                self._emit(ToolOutputError(tool_call_id=call_id, error_text=text))
+        self._settle_rest(status)
         reason = clean_text(reason)[:REASON_CHARS] if reason else None
         payload = RunFinishedPayload(status=status, reason=reason, through_seq=through_seq)
         self._drafts.append(Draft("run_finished", self._run_id, payload))
@@ -245,6 +238,14 @@ class Outbound:
         else:
             shown = fit("" if output is None else output, self._room_bytes)
             self._emit(ToolOutputAvailable(tool_call_id=call_id, output=shown))
+
+    def _settle_rest(self, status: RunStatus) -> None:
+        for call_id in [call_id for call_id, done in self._calls.items() if not done]:
+            if call_id in self._denied:
+                self._emit(ToolOutputDenied(tool_call_id=call_id))
+            else:
+                text = _WITHOUT_OUTCOME[status]
+                self._emit(ToolOutputError(tool_call_id=call_id, error_text=text))
 
     def _tell(self, notice: Notice) -> None:
         self._say()
