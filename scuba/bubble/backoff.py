@@ -1,5 +1,6 @@
 """How long to wait before the next try: exponential with full jitter, capped (8.9)."""
 
+import math
 import random
 from collections.abc import Callable
 
@@ -20,7 +21,7 @@ class Backoff:
 
     def failed(self, at_least_s: float | None = None) -> float:
         """Count a failure; return the seconds to wait, never fewer than the server asked for."""
-        limit = min(CAP_S, FIRST_S * 2 ** min(self.failures, MOST_DOUBLINGS))
+        limit = min(CAP_S, math.ldexp(FIRST_S, min(self.failures, MOST_DOUBLINGS)))
         self.failures += 1
         return max(limit * self._draw(), at_least_s or 0.0)
 

@@ -98,7 +98,8 @@ class Connector:
     async def _connected(self) -> WatchedStream | Ending:
         try:
             with trio.fail_after(CONNECT_S):
-                return WatchedStream(await self._dial(self._client.address, self._client.verify))
+                client = self._client
+                return WatchedStream(await self._dial(client.address, client.socket_context))
         except trio.TooSlowError:
             return Ending(detail=f"no connection within {CONNECT_S:g} s")
         except (OSError, trio.BrokenResourceError) as error:

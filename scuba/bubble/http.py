@@ -2,30 +2,23 @@
 
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import cached_property
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Self
 
 import httpx
 import msgspec
-import trio
 
-from actors.ports import Refused, Unavailable
+from actors.ports import Unavailable
 from scuba import wire
 from scuba.bubble.address import fill, parse_address
-from scuba.bubble.answers import decoded, failure
+from scuba.bubble.calls import Calls
 from scuba.errors import ConfigError
 from scuba.secret import Secret, token_mistake
 from scuba.wire import Route
 
-T = TypeVar("T")
 Json = msgspec.json.Decoder
 
-CONNECT_S = 5.0
-CALL_S = 30.0
-"""The whole of a call, from asking for a connection to the last byte."""
-LIMITS: Final = httpx.Limits(
-    max_connections=64, max_keepalive_connections=32, keepalive_expiry=30.0
-)
 PAGE_EVENTS = 1_000
 
 
@@ -36,7 +29,6 @@ class ThreadItems(wire.Struct, frozen=True, kw_only=True):
     next_cursor: str | None = None
 
 
-_encode = msgspec.json.Encoder().encode
 _INFO = Json(wire.Info)
 _WHOAMI = Json(wire.WhoAmI)
 _RECEIPTS = Json(wire.Receipts)
@@ -68,23 +60,17 @@ class BubbleClient:
         a context that one protocol has set up confuses the other.
         """
         self.address = parse_address(url, allow_insecure=allow_insecure)
-        self.verify = verify
+        self._verify = verify
         mistake = token_mistake(token.strip())
         if mistake is not None:
             raise ConfigError(f"the Bubble token {mistake}", "give the token that was minted")
         self.token = Secret(token.strip())
-        self._http = httpx.AsyncClient(
-            headers={
-                "Authorization": f"Bearer {self.token.reveal()}",
-                "Accept": "application/json",
-                "Accept-Encoding": "identity",
-            },
-            verify=verify() if self.address.secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-            timeout=httpx.Timeout(CALL_S, connect=CONNECT_S),
-            limits=LIMITS,
-            follow_redirects=False,
-            trust_env=False,  # a proxy of the environment would be given the token
-        )
+        self._calls = Calls(self.address, self.token, verify)
+
+    @cached_property
+    def socket_context(self) -> ssl.SSLContext | None:
+        """The socket's TLS context; None where there is no TLS."""
+        return self._verify() if self.address.secure else None
 
     def __repr__(self) -> str:
         """Return where the server is, never the token."""
@@ -92,7 +78,7 @@ class BubbleClient:
 
     async def __aenter__(self) -> Self:
         """Open the connection pool."""
-        await self._http.__aenter__()
+        await self._calls.__aenter__()
         return self
 
     async def __aexit__(
@@ -102,46 +88,46 @@ class BubbleClient:
         traceback: TracebackType | None,
     ) -> None:
         """Close every connection."""
-        await self._http.__aexit__(kind, error, traceback)
+        await self._calls.__aexit__(kind, error, traceback)
 
     # --- who and where -------------------------------------------------------------------------
 
     async def info(self) -> wire.Info:
         """Return what the server is and takes (11.1)."""
-        return await self._call("GET", Route.INFO, _INFO)
+        return await self._calls.call("GET", Route.INFO, _INFO)
 
     async def whoami(self) -> wire.WhoAmI:
         """Return whose token this is (2.3)."""
-        return await self._call("GET", Route.WHOAMI, _WHOAMI)
+        return await self._calls.call("GET", Route.WHOAMI, _WHOAMI)
 
     async def create_principal(self, new: wire.NewPrincipal) -> wire.PrincipalCreated:
         """Make a principal; its token is told once (2.4)."""
-        return await self._call("POST", Route.PRINCIPALS, _PRINCIPAL, body=new)
+        return await self._calls.call("POST", Route.PRINCIPALS, _PRINCIPAL, body=new)
 
     async def mint_token(self, principal_id: str, new: wire.NewToken) -> wire.Token:
         """Make a further token of a principal, told once (2.5)."""
         route = fill(Route.TOKENS, principal_id=principal_id)
-        return await self._call("POST", route, _TOKEN, body=new)
+        return await self._calls.call("POST", route, _TOKEN, body=new)
 
     async def put_grant(self, new: wire.NewGrant) -> None:
         """Give a role, or change it (3.4)."""
-        await self._send("POST", Route.GRANTS, body=new)
+        await self._calls.send("POST", Route.GRANTS, body=new)
 
     async def delete_grant(self, target: wire.Target, principal_id: str) -> None:
         """Take a role away, if it was there (3.4)."""
         target_id = target.thread_id if target.type == "thread" else target.principal_id
         query = _query(targetType=target.type, targetId=target_id, principalId=principal_id)
-        await self._send("DELETE", Route.GRANTS, query=query)
+        await self._calls.send("DELETE", Route.GRANTS, query=query)
 
     # --- threads -------------------------------------------------------------------------------
 
     async def create_thread(self, new: wire.NewThread) -> wire.Thread:
         """Make a thread; with a key, the same one each time (4.2)."""
-        return (await self._call("POST", Route.THREADS, _THREAD, body=new)).thread
+        return (await self._calls.call("POST", Route.THREADS, _THREAD, body=new)).thread
 
     async def thread(self, thread_id: str) -> wire.ThreadView:
         """Return a thread, who takes part in it and which runs are open (4.3)."""
-        return await self._call("GET", fill(Route.THREAD, thread_id=thread_id), _THREAD)
+        return await self._calls.call("GET", fill(Route.THREAD, thread_id=thread_id), _THREAD)
 
     async def threads(self) -> list[wire.Thread]:
         """Return every thread with a direct grant, newest activity first (4.3)."""
@@ -149,7 +135,7 @@ class BubbleClient:
         cursor: str | None = None
         while True:
             query = _query(limit=200, cursor=cursor)
-            answer = await self._call("GET", Route.THREADS, _THREADS, query=query)
+            answer = await self._calls.call("GET", Route.THREADS, _THREADS, query=query)
             found += answer.items
             if answer.next_cursor is None or answer.next_cursor == cursor:
                 return found
@@ -167,7 +153,7 @@ class BubbleClient:
         """Append all or nothing; return one receipt an event, in order (6.1, 6.3)."""
         body = wire.NewEvents(events=list(events), log_epoch=log_epoch, expected_seq=expected_seq)
         route = fill(Route.EVENTS, thread_id=thread_id)
-        receipts = await self._call("POST", route, _RECEIPTS, body=body)
+        receipts = await self._calls.call("POST", route, _RECEIPTS, body=body)
         if len(receipts.events) != len(events):
             raise Unavailable(f"{len(receipts.events)} receipts came for {len(events)} events")
         return receipts
@@ -195,7 +181,7 @@ class BubbleClient:
             limit=limit,
         )
         route = fill(Route.EVENTS, thread_id=thread_id)
-        return await self._call("GET", route, _PAGE, query=query)
+        return await self._calls.call("GET", route, _PAGE, query=query)
 
     async def pages(
         self, thread_id: str, after: int = 0, *, run_id: str | None = None
@@ -211,62 +197,6 @@ class BubbleClient:
                 raise Unavailable(f"the pages of {thread_id} stand still after seq {after}")
             after = reached
 
-    # --- one call ------------------------------------------------------------------------------
-
-    async def _call(
-        self,
-        method: str,
-        route: str,
-        decoder: "Json[T]",
-        *,
-        query: dict[str, str] | None = None,
-        body: wire.Struct | None = None,
-    ) -> T:
-        return decoded(await self._send(method, route, query=query, body=body), decoder)
-
-    async def _send(
-        self,
-        method: str,
-        route: str,
-        *,
-        query: dict[str, str] | None = None,
-        body: wire.Struct | None = None,
-    ) -> bytes:
-        request = self._http.build_request(
-            method,
-            self.address.base + route,
-            params=query,
-            content=None if body is None else _encode(body),
-            headers=None if body is None else {"Content-Type": "application/json"},
-        )
-        answer = await self._exchange(request)
-        # Raised out here, so that no traceback leads to the frames below, which hold the token.
-        if isinstance(answer, Refused | Unavailable):
-            raise answer
-        return answer
-
-    async def _exchange(self, request: httpx.Request) -> bytes | Refused | Unavailable:
-        asked = f"{request.method} {request.url.path}"
-        try:
-            with trio.fail_after(CALL_S):
-                response = await self._http.send(request)
-        except trio.TooSlowError:
-            return Unavailable(f"{asked}: no answer within {CALL_S:g} s")
-        except httpx.HTTPError as error:
-            return Unavailable(f"{asked}: {_cause(error)}")
-        if response.is_success:
-            return response.content
-        return failure(response.status_code, response.headers, response.content)
-
 
 def _query(**wanted: str | int | None) -> dict[str, str]:
     return {name: str(value) for name, value in wanted.items() if value is not None}
-
-
-def _cause(error: BaseException) -> str:
-    """Return the kind of an error and the text of the innermost cause that has one."""
-    text, inner = str(error), error.__cause__ or error.__context__
-    while inner is not None:
-        text = str(inner) or text
-        inner = inner.__cause__ or inner.__context__
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

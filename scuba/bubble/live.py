@@ -6,31 +6,24 @@ The task that reads the socket never waits for a thread: what takes time it hand
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import msgspec
 import trio
 
 from actors.messages import GrantChange
-from actors.ports import Refused
 from scuba import wire
 from scuba.bubble.backoff import Backoff
 from scuba.bubble.connection import Connector
 from scuba.bubble.endings import Ending, Lost
+from scuba.bubble.errands import Errands
 from scuba.bubble.grants import GrantBook
 from scuba.bubble.http import BubbleClient
 from scuba.bubble.outgoing import Outgoing
 from scuba.bubble.patience import Patience
 from scuba.bubble.socket import MESSAGE_BYTES, Dial, Socket, dial
-from scuba.bubble.subscriptions import (
-    AskLater,
-    Behind,
-    Subscription,
-    Subscriptions,
-    another_log,
-    following,
-)
+from scuba.bubble.subscription import Subscription
+from scuba.bubble.subscriptions import Subscriptions, another_log
 from scuba.errors import IdentityRefused, ScubaError
 
 LOG = logging.getLogger(__name__)
@@ -68,8 +61,7 @@ class Live:
         dial: Dial = dial,
     ) -> None:
         """`principal_id`: whose token it must be; None to take whoever it is."""
-        self._client, self._patience, self._principal_id = client, patience, principal_id
-        self._max_message_bytes = max_message_bytes
+        self._principal_id = principal_id
         self._connector = Connector(
             client,
             self._use,
@@ -79,6 +71,7 @@ class Live:
         )
         self._outgoing = Outgoing()
         self._subscriptions = Subscriptions(self._outgoing)
+        self._errands = Errands(client, patience, self._subscriptions, max_message_bytes)
         self._book: GrantBook | None = None
         self._grants_backoff = Backoff()
         self._is_connected = False
@@ -162,7 +155,7 @@ class Live:
             )
         if epoch not in (None, ready.log_epoch):
             raise another_log(epoch, ready.log_epoch)
-        if ready.other_instances:
+        if ready.other_instances and self._principal_id is not None:
             LOG.warning(
                 "%d other connections run as %s: each would answer",
                 ready.other_instances,
@@ -200,7 +193,7 @@ class Live:
             for subscription in self._subscriptions:
                 if subscription.state != "behind":
                     self._subscriptions.put_behind(subscription)
-                    self._tasks.start_soon(self._fetch, subscription, name="fetch by HTTP")
+                    self._tasks.start_soon(self._errands.fetch, subscription, name="fetch by HTTP")
 
     # --- frames --------------------------------------------------------------------------------
 
@@ -217,13 +210,9 @@ class Live:
                 | wire.ServerError()
                 | wire.ServerCaughtUp(thread_id=str())
             ):
-                match self._subscriptions.take(frame):
-                    case Behind() as behind:
-                        self._tasks.start_soon(self._hand_over, behind, name="laggard")
-                    case AskLater() as later:
-                        self._tasks.start_soon(self._ask_later, later, name="ask again")
-                    case None:
-                        pass
+                task = self._subscriptions.take(frame)
+                if task is not None:
+                    self._tasks.start_soon(self._errands.run, task, name=f"{type(task).__name__}")
             case _:
                 pass  # ready, pong, heartbeat, closing, or of a kind we do not know
 
@@ -245,55 +234,6 @@ class Live:
             told_s = None if error.retry_after_ms is None else error.retry_after_ms / 1000
             wait_s = self._grants_backoff.failed(told_s)
             self._tasks.start_soon(self._ask_grants_later, error.ref, wait_s, name="ask grants")
-
-    # --- what takes time -----------------------------------------------------------------------
-
-    async def _hand_over(self, behind: Behind) -> None:
-        """Wait until a full inbox takes what it was sent, then go on behind it."""
-        subscription = behind.subscription
-        with subscription.scope:
-            await self._send(subscription, behind.message)
-            subscription.cursor = behind.cursor
-            self._subscriptions.ask(subscription)
-
-    async def _fetch(self, subscription: Subscription[Any]) -> None:
-        """Hand over by HTTP what the socket could not carry, up to the head (8.9, 1009)."""
-        with subscription.scope:
-            try:
-                while await self._patience.until_answered(partial(self._fetch_page, subscription)):
-                    pass
-            except Refused as refused:
-                LOG.warning("reading thread %s: %s", subscription.thread_id, refused)
-            self._subscriptions.ask(subscription)
-
-    async def _fetch_page(self, subscription: Subscription[Any]) -> bool:
-        page = await self._client.page(subscription.thread_id, after=subscription.cursor)
-        events, _ = following(subscription.cursor, page.events)
-        for event in events:
-            if len(event.payload) > self._max_message_bytes:
-                LOG.warning(
-                    "seq %d of thread %s has %d bytes; it was read by HTTP",
-                    event.seq,
-                    event.thread_id,
-                    len(event.payload),
-                )
-        if events:
-            await self._send(subscription, subscription.events(events))
-            subscription.cursor = events[-1].seq
-        return page.has_more and bool(events)
-
-    async def _send(self, subscription: Subscription[Any], message: object) -> None:
-        try:
-            await subscription.inbox.send(message)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            LOG.debug("nobody reads thread %s any more", subscription.thread_id)
-            self._subscriptions.remove(subscription)
-            await trio.lowlevel.checkpoint_if_cancelled()
-
-    async def _ask_later(self, later: AskLater) -> None:
-        await trio.sleep(later.after_s)
-        if self._subscriptions.still_asked(later):
-            self._subscriptions.ask(later.subscription)
 
     async def _ask_grants_later(self, ref: str, wait_s: float) -> None:
         await trio.sleep(wait_s)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import msgspec
 import trio
@@ -15,7 +16,7 @@ from scuba.bubble.http import BubbleClient
 from scuba.bubble.live import Live, Statistics
 from scuba.bubble.patience import Patience
 from scuba.bubble.socket import MESSAGE_BYTES, Dial, dial
-from scuba.bubble.subscriptions import Subscription
+from scuba.bubble.subscription import Subscription
 from scuba.bubble.window import MOST_EVENTS, Query, Window
 
 LOG = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ class BubbleLog:
             window.add(await self._page(thread_id, query))
 
         while (query := window.next_query()) is not None:
-            await self._patience.until_answered(lambda query=query: fill(query))
+            await self._patience.until_answered(partial(fill, query))
         for run_id in sorted(window.cut_runs()):
             window.add_run(await self.run_events(thread_id, run_id))
         return window.result()

@@ -25,7 +25,7 @@ CLIENT = f"scuba/{scuba.__version__}"
 MESSAGE_BYTES = 4 * 2**20
 """Largest message taken; a server's frames are far smaller (12)."""
 
-Dial = Callable[[Address, Callable[[], ssl.SSLContext]], Awaitable[trio.abc.Stream]]
+Dial = Callable[[Address, ssl.SSLContext | None], Awaitable[trio.abc.Stream]]
 
 _encode = msgspec.json.Encoder().encode
 _frame = msgspec.json.Decoder(wire.ServerFrame)
@@ -39,12 +39,12 @@ class _Kind(msgspec.Struct):
 _kind = msgspec.json.Decoder(_Kind)
 
 
-async def dial(address: Address, verify: Callable[[], ssl.SSLContext]) -> trio.abc.Stream:
-    """Return a stream to the server, by TLS if the address says so. Raises OSError or trio's."""
+async def dial(address: Address, context: ssl.SSLContext | None) -> trio.abc.Stream:
+    """Return a stream to the server, by TLS if there is a context. Raises OSError or trio's."""
     tcp = await trio.open_tcp_stream(address.host, address.port)
-    if not address.secure:
+    if context is None:
         return tcp
-    tls = trio.SSLStream(tcp, verify(), server_hostname=address.host, https_compatible=True)
+    tls = trio.SSLStream(tcp, context, server_hostname=address.host, https_compatible=True)
     try:
         await tls.do_handshake()
     except BaseException:

@@ -1,15 +1,14 @@
 """Each thread's place in its log, and what a frame about it leads to (8.3 to 8.6). No task here."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
-import msgspec
 import trio
 
 from scuba import wire
-from scuba.bubble.backoff import Backoff
 from scuba.bubble.outgoing import Outgoing
+from scuba.bubble.subscription import AskLater, Behind, Subscription, Task, following
 from scuba.errors import ScubaError
 
 M = TypeVar("M")
@@ -20,44 +19,6 @@ NEW_LOG_HINT = (
     "then start anew with an empty state directory"
 )
 
-
-class Subscription(Generic[M]):
-    """One thread as one inbox follows it. `cursor` is the seq of the last event handed over."""
-
-    def __init__(
-        self,
-        thread_id: str,
-        after: int,
-        inbox: trio.MemorySendChannel[M],
-        events: Callable[[Sequence[wire.Envelope]], M],
-        caught_up: Callable[[int], M],
-    ) -> None:
-        self.thread_id, self.cursor, self.inbox = thread_id, after, inbox
-        self.events, self.caught_up = events, caught_up
-        self.state: Literal["asked", "live", "behind"] = "asked"
-        self.ref = ""
-        self.backoff = Backoff()
-        self.scope = trio.CancelScope()
-        """Of the task that waits for the inbox, while the state is `behind`."""
-
-
-class Behind(msgspec.Struct, frozen=True):
-    """The inbox was full: hand the message over when it has room, then ask anew at `cursor`."""
-
-    subscription: Subscription[Any]
-    message: Any
-    cursor: int
-
-
-class AskLater(msgspec.Struct, frozen=True):
-    """Ask for the subscription anew after a while, unless it has changed by then."""
-
-    subscription: Subscription[Any]
-    ref: str
-    after_s: float
-
-
-Task = Behind | AskLater
 ThreadFrame = (
     wire.ServerSubscribed
     | wire.ServerEvents
@@ -249,18 +210,6 @@ class Subscriptions:
                 LOG.warning("subscribing to thread %s: %s: %s", thread_id, error.code, error.detail)
                 told_s = None if error.retry_after_ms is None else error.retry_after_ms / 1000
                 return self._later(subscription, told_s)
-
-
-def following(cursor: int, events: Sequence[wire.Envelope]) -> tuple[list[wire.Envelope], bool]:
-    """Return the events that follow the cursor one by one, and whether a hole ended them (8.4)."""
-    fresh: list[wire.Envelope] = []
-    for event in events:
-        if event.seq > cursor + 1:
-            return fresh, True
-        if event.seq == cursor + 1:
-            fresh.append(event)
-            cursor += 1
-    return fresh, False
 
 
 def another_log(known: str | None, found: str | None) -> ScubaError:

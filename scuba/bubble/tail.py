@@ -8,7 +8,7 @@ import trio
 from scuba.bubble.http import BubbleClient
 from scuba.bubble.live import Live
 from scuba.bubble.patience import Patience
-from scuba.bubble.subscriptions import Subscription
+from scuba.bubble.subscription import Subscription
 from scuba.wire import Envelope
 
 BATCHES = 16

@@ -36,7 +36,7 @@ class Window:
         self._lowest, self._highest = 0, 0  # of the stretch without holes
         self._bottom, self._head, self._first_seq = 0, 0, 0
         self._is_open = newest > 0
-        self._is_aligned = False
+        self._is_aligned = True
 
     def next_query(self) -> Query | None:
         """Return what to ask the server for, or None when nothing is missing."""
@@ -62,7 +62,11 @@ class Window:
                 self._events.setdefault(envelope.seq, to_event(envelope))
         before = self._lowest, self._highest
         self._stretch(is_first=is_first, page=page)
+        if is_first or self._lowest < before[0]:
+            # A lower page is aligned to its own runs only, so each page has to be.
+            self._is_aligned = self._is_aligned and page.aligned is True
         if before == (self._lowest, self._highest):
+            self._head = 0 if is_first else self._head
             raise Unavailable(f"a page of thread {page.thread_id} misses events up to {self._head}")
 
     def cut_runs(self) -> set[str]:
@@ -101,13 +105,10 @@ class Window:
     def _stretch(self, *, is_first: bool, page: Page) -> None:
         if is_first and page.events:
             self._lowest = self._highest = min(page.events[-1].seq, self._head)
-        reached = self._lowest
         while self._lowest and self._lowest - 1 in self._events:
             self._lowest -= 1
         while self._highest and self._highest + 1 in self._events:
             self._highest += 1
-        if is_first or self._lowest < reached:
-            self._is_aligned = page.aligned is True
 
     def _run_begins_inside(self, event: Event) -> bool:
         lowest = self._events[self._lowest]
