@@ -43,11 +43,16 @@ class BubbleApp:
         )
         app.router.redirect_slashes = False
         self._border = Border(app, config)
-        self.detach = store.listen(hub.heard)
+        self._undo = (store.listen(logins.heard), store.listen(hub.heard))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request or socket."""
         await self._border(scope, receive, send)
+
+    def detach(self) -> None:
+        """Listen to the store no longer."""
+        for undo in self._undo:
+            undo()
 
     async def stop(self) -> None:
         """Take no new work, end the sockets, return when no request is in hand (14.5)."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -12,6 +13,7 @@ from scuba import wire
 from scuba.listener import Message
 from scuba.server import ServerConfig, make_app
 from scuba.server.config import Rate
+from scuba.server.login import KNOWN_S
 from scuba.server.store import SYSTEM, Store, open_store
 
 HOST = "http://127.0.0.1:1"
@@ -169,6 +171,47 @@ async def test_whoami_says_who_and_where() -> None:
         assert me["principal"]["principalId"] == "user-ada"
         assert me["grants"][0]["target"] == {"type": "thread", "threadId": thread}
         assert "token" not in me["token"]
+
+
+async def test_a_token_ends_at_once_however_lately_it_was_used() -> None:
+    async with world() as w:
+        assert (await w.ask("GET", "/v1/threads", token=w.bot)).status_code == 200
+        await w.store.revoke_tokens(SYSTEM, "bot-research", None)
+
+        assert code(await w.ask("GET", "/v1/threads", token=w.bot)) == (401, "unauthenticated")
+
+
+async def test_an_expired_token_reads_for_a_second_at_most_and_never_writes() -> None:
+    async with world() as w:
+        thread = await w.thread()
+        soon = datetime.now(UTC) + timedelta(seconds=0.3)
+        body = wire.NewToken(expires_at=soon.isoformat(timespec="milliseconds"))
+        minted = await w.store.mint_token(SYSTEM, "user-ada", body)
+        path = f"/v1/threads/{thread}"
+        assert (await w.ask("GET", path, token=minted.token)).status_code == 200
+        await trio.sleep(0.35)  # the store's clock is the machine's
+
+        answer = await w.ask("PATCH", path, {"title": "late"}, token=minted.token)
+        assert code(answer)[0] == 401
+        await trio.sleep(KNOWN_S)
+        assert code(await w.ask("GET", path, token=minted.token))[0] == 401
+
+
+async def test_a_fault_of_ours_says_nothing_of_its_cause() -> None:
+    """Chapter 13: never a stack, path, SQL or token."""
+
+    async def broken(caller: object) -> None:
+        await trio.lowlevel.checkpoint()
+        raise RuntimeError("secret: " + w.ada)
+
+    async with world() as w:
+        w.store.whoami = broken  # type: ignore[method-assign, assignment]  # a fault on order
+        transport = httpx.ASGITransport(w.app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url=HOST) as http:
+            answer = await http.get("/v1/auth/whoami", headers={"Authorization": f"Bearer {w.ada}"})
+
+        assert code(answer) == (500, "internal")
+        assert "secret" not in answer.text
 
 
 async def test_failed_logins_from_an_address_slow_down_and_good_ones_do_not() -> None:
