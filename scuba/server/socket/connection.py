@@ -87,9 +87,10 @@ class Connection:
         self._token_news.set()
 
     def end(self, code: int, reason: str) -> None:
-        """Close after the answers in hand, soon even when the peer takes nothing."""
+        """Send no more events; close after the answers in hand, soon even if nobody reads."""
         if self._ending is None:
             self._ending = (code, reason)
+            self._following.close()
             self._life.deadline = min(self._life.deadline, trio.current_time() + ENDING_S)
             self._outlet.wake()
 

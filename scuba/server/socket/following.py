@@ -53,13 +53,18 @@ class Following:
     # --- the reader ----------------------------------------------------------------------------
 
     async def subscribe(self, frame: wire.ClientSubscribe) -> None:
-        """Answer `server.subscribed` or a refusal. What was followed of that thread has ended."""
+        """Answer `server.subscribed` or a refusal. What was followed of that thread has ended.
+
+        Raises Problem 503 when the store cannot tell.
+        """
         self._drop(frame.thread_id)
         try:
             subscription = self._admitted(frame.thread_id)
             head = await self._head(subscription)
             after = self._position(frame, head)
         except Problem as error:
+            if error.status >= 500:
+                raise
             self._drop(frame.thread_id)
             self._refuse(error, frame.thread_id, frame.ref)
             return

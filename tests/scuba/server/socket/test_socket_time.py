@@ -22,14 +22,18 @@ class QuietStore:
     log_epoch = "e-1"
 
     def __init__(self) -> None:
-        self.tell: Callable[[Change], None]
+        self.listeners: list[Callable[[Change], None]] = []
         self.tokens = {"good"}
         self.log: list[wire.Envelope] = []
         self.reads = 0
 
     def listen(self, listener: Callable[[Change], None]) -> Callable[[], None]:
-        self.tell = listener
+        self.listeners.append(listener)
         return lambda: None
+
+    def tell(self, change: Change) -> None:
+        for listener in self.listeners:
+            listener(change)
 
     async def identify(self, token: str) -> Caller | None:
         await trio.lowlevel.checkpoint()
