@@ -19,6 +19,7 @@ from actors.harness import (
     Decision,
     PermissionAsked,
     PermissionWithdrawn,
+    Supplied,
     TextSaid,
     ThoughtSaid,
     ToolCalled,
@@ -151,13 +152,13 @@ async def test_thinking_is_told_from_text(harness: Harness) -> None:
     assert not {one.block_id for one in thought} & {one.block_id for one in of(TextSaid, said)}
 
 
-@pytest.mark.parametrize("prompt", ["/compact", "/clear now", "@secret.txt", "!ls", "#memo"])
-async def test_what_a_person_writes_is_no_command_of_the_cli(harness: Harness, prompt: str) -> None:
+async def test_what_a_person_writes_is_no_command_of_the_cli(harness: Harness) -> None:
     """Thread text is conversation, whatever it begins with."""
+    prompts = ["/compact", "/clear now", "@secret.txt", "!ls", "#memo"]
     async with talk(harness) as conversation:
-        said = await conversation.turn(prompt)
+        answers = [text_of(await conversation.turn(prompt)) for prompt in prompts]
 
-    assert text_of(said) == f"echo: {prompt}"
+    assert answers == [f"echo: {prompt}" for prompt in prompts]
 
 
 async def test_five_turns_go_through_one_session(harness: Harness) -> None:
@@ -219,6 +220,22 @@ async def test_a_denied_call_does_not_run_and_the_model_hears_why(
     assert "not on a Sunday" in returned.output
     assert not (place / "work" / "made").exists()
     assert (ended.status, text_of(conversation.said)) == ("completed", "well")
+
+
+async def test_a_supplied_result_takes_the_place_of_the_call(harness: Harness, place: Path) -> None:
+    """Somebody ran it elsewhere: it does not run here, and the turn goes on."""
+    async with talk(harness) as conversation:
+        await conversation.begin('%%tool Bash {"command": "touch made"}\n%%say thanks')
+        asked = await conversation.asked()
+        elsewhere = Decision(allowed=False, message="42", supplied=Supplied(output="42"))
+        assert conversation.session.decide(asked.tool_call_id, elsewhere)
+        returned = await conversation.next(ToolReturned)
+        ended = await conversation.next(TurnEnded)
+
+    assert returned.tool_call_id == asked.tool_call_id
+    assert "42" in str(returned.output)
+    assert not (place / "work" / "made").exists()
+    assert (ended.status, text_of(conversation.said)) == ("completed", "thanks")
 
 
 async def test_a_changed_input_is_what_runs(harness: Harness, place: Path) -> None:
@@ -340,30 +357,29 @@ async def test_an_interrupt_of_a_finished_turn_does_not_stop_the_next(harness: H
 # --- failing -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("status", "code"),
-    [
-        (400, "bad_request"),
-        (401, "not_logged_in"),
-        (403, "forbidden"),
-        (429, "rate_limited"),
-        (500, "api_error"),
-        (529, "overloaded"),
-    ],
-)
-async def test_a_failed_turn_says_its_class_and_the_next_one_works(
-    harness: Harness, status: int, code: str
-) -> None:
-    async with talk(harness) as conversation:
-        said = await conversation.turn(f"%%error {status}")
-        await assert_usable(conversation)
+CODES = {
+    400: "bad_request",
+    401: "not_logged_in",
+    403: "forbidden",
+    429: "rate_limited",
+    500: "api_error",
+    529: "overloaded",
+}
 
-    ended = said[-1]
-    assert isinstance(ended, TurnEnded)
-    assert (ended.status, ended.code) == ("failed", code)
-    assert ended.text
-    assert "127.0.0.1" not in ended.text
-    assert not text_of(said)
+
+async def test_a_failed_turn_says_its_class_and_the_next_one_works(harness: Harness) -> None:
+    codes: dict[int, str | None] = {}
+    async with talk(harness) as conversation:
+        for status in CODES:
+            said = await conversation.turn(f"%%error {status}")
+            ended = said[-1]
+            assert isinstance(ended, TurnEnded)
+            assert (ended.status, bool(ended.text), text_of(said)) == ("failed", True, "")
+            assert "127.0.0.1" not in (ended.text or "")
+            codes[status] = ended.code
+            await assert_usable(conversation)
+
+    assert codes == CODES
 
 
 async def test_a_cli_that_dies_is_told_after_all_it_said(harness: Harness) -> None:
