@@ -10,6 +10,7 @@ from typing import Any
 import h11
 import trio
 from trio.testing import memory_stream_pair
+from trio_websocket import WebSocketConnection, wrap_client_stream
 
 from scuba.listener import App, ListenerConfig, open_listener, serve_asgi
 from scuba.listener.heads import Ends
@@ -108,6 +109,17 @@ async def serving(app: App, config: ListenerConfig = PLAIN) -> AsyncIterator[Ser
         [(host, port)] = await nursery.start(partial(run))
         yield Served(host, port, config.ssl_context is not None, stop, scope, done)
         scope.cancel()
+
+
+@asynccontextmanager
+async def dialled(host: str, port: int, path: str = "/ws") -> AsyncIterator[WebSocketConnection]:
+    """Open a WebSocket whose stream is closed also after an abnormal end.
+
+    trio-websocket's own context manager leaves it open then (0.12), and a test sees a warning.
+    """
+    async with await trio.open_tcp_stream(host, port) as stream, trio.open_nursery() as nursery:
+        yield await wrap_client_stream(nursery, stream, host, path)
+        nursery.cancel_scope.cancel()
 
 
 def tls_pair() -> tuple[ssl.SSLContext, ssl.SSLContext]:
