@@ -17,12 +17,15 @@ from scuba.listener.http import HttpConnection
 logger = logging.getLogger(__name__)
 
 DEFAULTS = ListenerConfig()
+MAX_PORT = 65_535
 BACKOFF_S = 0.1
 """Pause after an accept that failed for want of something, such as file descriptors."""
 
 
 async def open_listener(host: str, port: int) -> list[trio.SocketListener]:
     """Return bound listeners; port 0 takes a free one. Raises `ScubaError` saying why not."""
+    if not 0 <= port <= MAX_PORT:
+        raise ScubaError(f"{port} is no port", f"choose one from 0 to {MAX_PORT}")
     try:
         return await trio.open_tcp_listeners(port, host=host)
     except OSError as error:

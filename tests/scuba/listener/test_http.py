@@ -185,6 +185,14 @@ async def test_an_old_client_gets_its_answer_and_the_end(nursery: trio.Nursery) 
     assert b"\r\nConnection: close\r\n" in received
 
 
+async def test_an_upgrade_to_something_else_is_not_taken_up(nursery: trio.Nursery) -> None:
+    client = Client(connect(nursery, echo))
+    h2c = b"Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: \r\n"
+
+    assert (await client.ask(POST.replace(b"Host: x\r\n", h2c))).body == b"hello"
+    assert (await client.ask(POST)).body == b"hello"
+
+
 async def test_a_small_body_nobody_read_does_not_end_the_connection(nursery: trio.Nursery) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send(START)

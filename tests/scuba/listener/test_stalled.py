@@ -87,7 +87,7 @@ async def test_a_stalled_peer_loses_its_connection_and_nobody_else_does(request_
                 await swallow(stalled)
 
     assert isinstance(error, ConnectionGone)
-    assert 0.5 <= waited_s < 2
+    assert 0.5 <= waited_s < 5
 
 
 async def test_a_stalled_peer_under_tls_loses_its_connection() -> None:
@@ -103,7 +103,7 @@ async def test_a_stalled_peer_under_tls_loses_its_connection() -> None:
         [(waited_s, error)] = app.ended
 
     assert isinstance(error, ConnectionGone)
-    assert 0.5 <= waited_s < 2
+    assert 0.5 <= waited_s < 5
 
 
 @pytest.mark.parametrize("request_", [GET, UPGRADE], ids=["http", "websocket"])
@@ -116,7 +116,7 @@ async def test_the_stop_does_not_wait_for_a_stalled_peer(request_: bytes) -> Non
             served.stop.set()
             await served.done.wait()
 
-    assert 0.3 <= trio.current_time() - began < 1.6
+    assert 0.3 <= trio.current_time() - began < 5
 
 
 @pytest.mark.parametrize("request_", [GET, UPGRADE], ids=["http", "websocket"])
@@ -129,7 +129,7 @@ async def test_a_cancel_does_not_wait_for_a_stalled_peer(request_: bytes) -> Non
             served.scope.cancel()
             await served.done.wait()
 
-    assert trio.current_time() - began < 1.3
+    assert trio.current_time() - began < 5
 
 
 async def test_a_peer_that_reads_slowly_keeps_its_connection() -> None:
