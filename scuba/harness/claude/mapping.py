@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
-import trio
 
 from actors.harness import (
     AnySaid,
@@ -49,7 +48,6 @@ class Turn:
     def __init__(self, prompt_id: str, uuid: str) -> None:
         self.prompt_id, self.uuid = prompt_id, uuid
         self.interrupting = False
-        self.ended = trio.Event()
         self.said_error: str | None = None
         self.outcome: Outcome | None = None
         self.cancelled = False
@@ -250,7 +248,6 @@ class Mapper:
             self._blocks.forget()
             self._asked.clear()
             self._denied.clear()
-            turn.ended.set()
             said.append(
                 TurnEnded(
                     prompt_id=turn.prompt_id,

@@ -20,9 +20,6 @@ logger = logging.getLogger(__name__)
 
 QUEUED_S = 0.01
 """How long a prompt that the CLI had only queued is given before it is stopped again."""
-DEAF_S = 0.5
-"""After this long an interrupt that was acknowledged and changed nothing is said again."""
-SAID_AGAIN = 3
 
 
 class Wire(Protocol):
@@ -110,20 +107,16 @@ class ClaudeSession:
             logger.info("interrupt not delivered: %s", error)  # `receive` tells of the end
 
     async def _stop(self, turn: Turn) -> None:
-        """Interrupt until the CLI no longer has the prompt queued, and has heard it.
+        """Interrupt until the CLI no longer has the prompt queued.
 
         Just after a prompt was written there is a moment in which an interrupt stops nothing.
         """
-        for _ in range(SAID_AGAIN):
-            while turn.uuid in await self._still_queued():
-                cancel = {"subtype": "cancel_async_message", "message_uuid": turn.uuid}
-                if (await self._wire.request(cancel)).get("cancelled") is True:
-                    self._withdraw(turn.uuid)
-                    return
-                await trio.sleep(QUEUED_S)
-            with trio.move_on_after(DEAF_S):
-                await turn.ended.wait()
+        while turn.uuid in await self._still_queued():
+            cancel = {"subtype": "cancel_async_message", "message_uuid": turn.uuid}
+            if (await self._wire.request(cancel)).get("cancelled") is True:
+                self._withdraw(turn.uuid)
                 return
+            await trio.sleep(QUEUED_S)
 
     async def _still_queued(self) -> Sequence[str]:
         receipt = await self._wire.request({"subtype": "interrupt"})

@@ -1,0 +1,154 @@
+"""Processes: a session's whole tree is gone, in time, and nobody else's is touched."""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from scuba.harness.claude.processes import TAG, descendants, end_tree, look, processes, tagged
+from tests.kit.processes import Process, assert_none_left
+from tests.kit.processes import descendants as census
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+MINUTE = "sleep 60"
+ROOT = Path(__file__).parents[4]
+
+
+async def start(script: str, tag: str = "mine", *, ready: int = 1) -> trio.Process:
+    """Start a stand-in for a CLI; return when it has `ready` processes below it."""
+    cli: trio.Process = await trio.lowlevel.open_process(
+        ["/bin/bash", "-c", script],
+        stdin=subprocess.PIPE,
+        env={"PATH": os.defpath, TAG: tag},
+        start_new_session=True,
+    )
+    with trio.fail_after(10):
+        while len(census(cli.pid)) < ready:  # noqa: ASYNC110  # nobody tells us
+            await trio.sleep(0.02)
+    return cli
+
+
+async def assert_ended(cli: trio.Process, tree: set[Process], within_s: float) -> None:
+    with trio.fail_after(within_s):
+        await end_tree(cli, "mine", eof_s=0.1)
+    assert cli.returncode is not None
+    await assert_none_left(tree, 0)
+
+
+@pytest.fixture
+async def foreign() -> AsyncIterator[trio.Process]:
+    """A process with another session's tag, and one with none, in one tree."""
+    other = await start(f"env -u {TAG} {MINUTE} & {MINUTE}; true", "other", ready=2)
+    yield other
+    assert other.returncode is None
+    assert len(census(other.pid)) == 2
+    await end_tree(other, "other", eof_s=0)
+
+
+async def test_grandchildren_go_with_the_session(foreign: trio.Process) -> None:
+    """Field case 4.6: also those in sessions of their own, and those nobody waits for."""
+    cli = await start(f"(setsid {MINUTE} &); ( ({MINUTE} &) & ); {MINUTE} & read; {MINUTE}")
+
+    with trio.fail_after(10):
+        while len(tagged("mine", processes())) < 4:  # noqa: ASYNC110  # nobody tells us
+            await trio.sleep(0.02)
+
+    await assert_ended(cli, census(cli.pid), within_s=8)
+    assert not tagged("mine", processes())
+
+
+async def test_a_cli_that_ignores_every_signal_is_killed_with_its_tools() -> None:
+    """Field case 4.6: end of input, SIGTERM, SIGKILL; within 8 s."""
+    cli = await start(f"trap '' TERM; while true; do {MINUTE}; done")
+
+    await assert_ended(cli, census(cli.pid), within_s=8)
+
+
+async def test_what_a_killed_cli_leaves_behind_is_found() -> None:
+    """Field case 4.6: its tools live in sessions of their own and outlive it."""
+    cli = await start(f"setsid {MINUTE} & setsid {MINUTE} & wait", ready=2)
+    tree = census(cli.pid)
+    cli.kill()
+    await cli.wait()
+    assert any(process.alive for process in tree)
+
+    await assert_ended(cli, tree, within_s=2)
+
+
+async def test_a_tool_that_hides_its_environment_is_found_by_descent() -> None:
+    """Field case 4.6."""
+    cli = await start(f"env -i setsid {MINUTE} & wait")
+
+    await assert_ended(cli, census(cli.pid), within_s=8)
+
+
+async def test_a_polite_cli_costs_no_wait() -> None:
+    cli = await start("read", ready=0)
+
+    with trio.fail_after(1):
+        await end_tree(cli, "mine")
+    assert cli.returncode is not None
+
+
+async def test_a_cancelled_owner_still_ends_the_tree() -> None:
+    """Field case 4.9: shielded, and bounded."""
+    cli = await start(f"trap '' TERM; {MINUTE}; {MINUTE}")
+    tree = census(cli.pid)
+    with trio.fail_after(8), trio.CancelScope() as scope:
+        scope.cancel()
+        await end_tree(cli, "mine", eof_s=0.1)
+
+    await assert_none_left(tree, 0)
+
+
+def test_a_reused_pid_is_another_process() -> None:
+    us = look(os.getpid())
+    assert us is not None
+    assert us.parent == os.getppid()
+    assert look(2**22 + 1) is None
+    assert us not in descendants(os.getpid(), processes())
+
+
+ADOPTED = """
+import os, subprocess, sys, trio
+from scuba.harness.claude.processes import *
+from scuba.harness.claude import processes as p
+
+async def main():
+    assert become_subreaper()
+    ours = subprocess.Popen(["sleep", "60"])
+    cli = await trio.lowlevel.open_process(
+        ["/bin/bash", "-c", "(env -i setsid sleep 61 &); setsid true & (setsid true &); read"],
+        stdin=subprocess.PIPE, env={"PATH": os.defpath, TAG: "mine"}, start_new_session=True)
+    register(cli.pid)
+    while not [s for s in adopted(processes()) if s.state != "Z"]:
+        await trio.sleep(0.02)
+    await end_tree(cli, "mine")
+    assert not adopted(processes()), adopted(processes())
+    assert ours.poll() is None, "a foreign child was touched"
+    ours.kill(); assert ours.wait() == -9
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        print("no child left")
+trio.run(main)
+"""
+
+
+def test_a_subreaper_ends_and_reaps_orphans_and_leaves_its_own_children_alone() -> None:
+    """Field case 4.6: a tool that hid its environment and lost its parents."""
+    done = subprocess.run(
+        [sys.executable, "-c", ADOPTED],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert (done.stdout, done.returncode) == ("no child left\n", 0), done.stderr
