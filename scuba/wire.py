@@ -6,6 +6,8 @@ these; actors never see them (`to_event` is the border). Chapter numbers are tho
 and absent is what is written (1.2).
 """
 
+import json
+import re
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -570,6 +572,7 @@ class Route:
 
 # --- the border to actors ----------------------------------------------------------------------
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _BODIES: dict[str, msgspec.json.Decoder[Any]] = {
     "message_part": msgspec.json.Decoder(Part),
     "run_started": msgspec.json.Decoder(RunStarted),
@@ -582,18 +585,36 @@ _BODIES: dict[str, msgspec.json.Decoder[Any]] = {
 
 def to_event(envelope: Envelope) -> Event:
     """Return what actors see of an envelope. Never raises: what cannot be read is `Unknown`."""
-    decoder = _BODIES.get(envelope.type)
-    body: Body = Unknown()
-    if decoder is not None:
-        try:
-            body = decoder.decode(envelope.payload)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            body = Unknown()
     return Event(
         seq=envelope.seq,
         principal_id=envelope.principal_id,
-        body=body,
+        body=_body(envelope.type, envelope.payload),
         run_id=envelope.run_id,
         role=envelope.role,
         bare_left=envelope.bare_left,
     )
+
+
+def _body(kind: str, payload: msgspec.Raw) -> Body:
+    decoder = _BODIES.get(kind)
+    if decoder is None:
+        return Unknown()
+    try:
+        body: Body = decoder.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _odd_body(kind, decoder, bytes(payload))
+    return body
+
+
+def _odd_body(kind: str, decoder: msgspec.json.Decoder[Any], payload: bytes) -> Body:
+    """Read what msgspec refuses: half a character, which JavaScript writes when it cuts an emoji.
+
+    A run begins and ends whatever else its events say, or it would never be final.
+    """
+    try:
+        text = json.dumps(json.loads(payload.decode(errors="replace")), ensure_ascii=False)
+        body: Body = decoder.decode(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text))
+    except (ValueError, RecursionError):
+        marks: dict[str, Body] = {"run_started": RunStarted(), "run_finished": RunFinished()}
+        return marks.get(kind, Unknown())
+    return body
