@@ -98,6 +98,13 @@ class FaultyTurn(Turn):
         child = subprocess.Popen(["sleep", str(value)], start_new_session=True)
         self.do_say(f"pid {child.pid}")
 
+    def do_stamps(self, value: int, gap_s: float) -> None:
+        """Say the time of day `value` times, each in a delta of its own that leaves at once."""
+        self.begin_block("text")
+        for _ in range(value):
+            self.delta(f"{time.time():.6f} ")
+            self.wait(gap_s)
+
     def do_load(
         self, value: int, size: int = 100, batch: int = 64, gap_s: float = 0, kind: str = "delta"
     ) -> None:

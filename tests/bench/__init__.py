@@ -1,0 +1,1 @@
+"""What scuba costs, each figure beside a floor measured in the same run. `just bench` runs it."""
