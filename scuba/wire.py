@@ -8,7 +8,7 @@ and absent is what is written (1.2).
 
 import json
 import re
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -24,6 +24,8 @@ from actors.events import (
     RunStarted,
     Unknown,
 )
+
+T = TypeVar("T")
 
 PROTOCOL = "1.0"
 SUBPROTOCOL = "bubble.v1"
@@ -573,6 +575,7 @@ class Route:
 # --- the border to actors ----------------------------------------------------------------------
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_HALF = re.compile(r"\\u[dD][89abcdefABCDEF]|\N{REPLACEMENT CHARACTER}")
 _BODIES: dict[str, msgspec.json.Decoder[Any]] = {
     "message_part": msgspec.json.Decoder(Part),
     "run_started": msgspec.json.Decoder(RunStarted),
@@ -602,19 +605,28 @@ def _body(kind: str, payload: msgspec.Raw) -> Body:
     try:
         body: Body = decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _odd_body(kind, decoder, bytes(payload))
-    return body
-
-
-def _odd_body(kind: str, decoder: msgspec.json.Decoder[Any], payload: bytes) -> Body:
-    """Read what msgspec refuses: half a character, which JavaScript writes when it cuts an emoji.
-
-    A run begins and ends whatever else its events say, or it would never be final.
-    """
-    try:
-        text = json.dumps(json.loads(payload.decode(errors="replace")), ensure_ascii=False)
-        body: Body = decoder.decode(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text))
-    except (ValueError, RecursionError):
+        # A run begins and ends whatever else its events say, or it would never be final.
         marks: dict[str, Body] = {"run_started": RunStarted(), "run_finished": RunFinished()}
         return marks.get(kind, Unknown())
     return body
+
+
+def decode(decoder: msgspec.json.Decoder[T], data: bytes | str) -> T:
+    """Return what a peer sent. Raises msgspec.DecodeError.
+
+    msgspec refuses half a character, which JavaScript writes when it cuts an emoji; here it costs
+    only itself and becomes U+FFFD.
+    """
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        text = data if isinstance(data, str) else data.decode(errors="replace")
+        if not _HALF.search(text):
+            raise
+        try:
+            whole = json.dumps(json.loads(text), ensure_ascii=False)
+        except (ValueError, RecursionError):
+            raise error from None
+        return decoder.decode(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", whole))

@@ -29,7 +29,7 @@ ENVELOPE = {
 def seen(kind: str, payload: bytes) -> Event:
     head = msgspec.json.encode({**ENVELOPE, "type": kind})[:-1]
     raw = head + b',"payload":' + payload + b"}"
-    return wire.to_event(msgspec.json.decode(raw, type=wire.Envelope))
+    return wire.to_event(wire.decode(msgspec.json.Decoder(wire.Envelope), raw))
 
 
 def test_a_part_is_read_with_what_readers_need() -> None:
@@ -64,6 +64,12 @@ def test_an_odd_payload_moves_the_cursor_and_a_run_still_begins_and_ends(
     kind: str, body: object, payload: bytes
 ) -> None:
     assert seen(kind, payload).body == body
+
+
+@pytest.mark.parametrize("data", [b"{", b'"\\ud83d"x', b"[\xff", b'["\\ud83d", 1]'])
+def test_what_is_no_json_or_of_another_shape_is_refused_as_ever(data: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        wire.decode(msgspec.json.Decoder(list[str]), data)
 
 
 @given(st.binary(max_size=40), st.sampled_from(["message_part", "run_finished", "x.y"]))
