@@ -13,6 +13,7 @@ from actors.ports import Refused, Unavailable
 from scuba import wire
 from scuba.bubble.address import Address
 from scuba.bubble.answers import decoded, failure
+from scuba.bubble.causes import cause_of
 from scuba.secret import Secret
 
 T = TypeVar("T")
@@ -103,16 +104,7 @@ class Calls:
         except trio.TooSlowError:
             return Unavailable(f"{asked}: no answer within {CALL_S:g} s")
         except httpx.HTTPError as error:
-            return Unavailable(f"{asked}: {_cause(error)}")
+            return Unavailable(f"{asked}: {cause_of(error)}")
         if response.is_success:
             return response.content
         return failure(response.status_code, response.headers, response.content)
-
-
-def _cause(error: BaseException) -> str:
-    """Return the kind of an error and the text of the innermost cause that has one."""
-    text, inner = str(error), error.__cause__ or error.__context__
-    while inner is not None:
-        text = str(inner) or text
-        inner = inner.__cause__ or inner.__context__
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

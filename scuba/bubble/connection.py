@@ -10,6 +10,7 @@ from wsproto.utilities import ProtocolError
 from scuba import wire
 from scuba.bubble.answers import retry_after_s
 from scuba.bubble.backoff import Backoff
+from scuba.bubble.causes import cause_of
 from scuba.bubble.endings import Ending, Lost, least_wait_s, permanent
 from scuba.bubble.http import BubbleClient
 from scuba.bubble.outage import Outage
@@ -103,7 +104,7 @@ class Connector:
         except trio.TooSlowError:
             return Ending(detail=f"no connection within {CONNECT_S:g} s")
         except (OSError, trio.BrokenResourceError) as error:
-            return Ending(detail=f"no connection: {error.__cause__ or error}")
+            return Ending(detail=f"no connection: {cause_of(error)}")
 
     async def _talk(self, nursery: trio.Nursery, stream: WatchedStream) -> Ending:
         opened = await self._opened(nursery, stream)
