@@ -120,11 +120,12 @@ class Exchange:
 
     async def _listen(self) -> Message | None:
         try:
-            if not self._body_complete:
-                return await self._next_piece()
-            await self._wait_until_left()
-        except Problem as problem:
-            await self.refuse(problem)
+            try:
+                if not self._body_complete:
+                    return await self._next_piece()
+                await self._wait_until_left()
+            except Problem as problem:
+                await self.refuse(problem)
         except ConnectionGone:
             self._left = True
         return None

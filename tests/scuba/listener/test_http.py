@@ -469,6 +469,33 @@ async def test_a_bad_request_gets_one_clear_answer_and_the_end(
     assert heard == []
 
 
+async def test_a_refusal_that_nobody_hears_is_a_disconnect_too(nursery: trio.Nursery) -> None:
+    heard: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        heard.extend([(await receive())["type"] for _ in range(2)])
+
+    stream = connect(nursery, app, LOW)
+    await stream.send_all(CHUNKED)
+    await wait_all_tasks_blocked()
+    await stream.receive_stream.aclose()
+    await stream.send_all(b"5\r\nhello\r\n")
+    await wait_all_tasks_blocked()
+
+    assert heard == ["http.disconnect", "http.disconnect"]
+
+
+async def test_a_bad_body_after_the_response_began_cuts_it(nursery: trio.Nursery) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send(START)
+        await send(body(b"so far", more=True))
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    with pytest.raises(h11.RemoteProtocolError):
+        await Client(connect(nursery, app)).ask(CHUNKED + b"what?\r\n")
+
+
 async def test_the_last_words_are_read_before_the_close(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:

@@ -174,6 +174,23 @@ async def test_no_decision_is_a_500(nursery: trio.Nursery) -> None:
     assert (await Client(connect(nursery, app)).ask(UPGRADE)).status == 500
 
 
+@pytest.mark.parametrize("kind", ["websocket.send", "websocket.ping", "http.response.start"])
+async def test_a_word_before_the_accept_is_a_crash(nursery: trio.Nursery, kind: str) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": kind, "text": "x"})
+
+    assert (await Client(connect(nursery, app)).ask(UPGRADE)).status == 500
+
+
+async def test_a_second_accept_is_a_crash(nursery: trio.Nursery) -> None:
+    socket = await dial(nursery, Chat(ACCEPT))
+
+    with pytest.raises(ConnectionClosed) as caught:
+        await socket.get_message()
+    assert caught.value.reason is not None
+    assert caught.value.reason.code == 1011
+
+
 async def test_what_comes_with_the_handshake_waits_for_the_accept(nursery: trio.Nursery) -> None:
     hand = Peer(connect(nursery, Chat()))
     await hand.stream.send_all(UPGRADE + hand.protocol.send(ws.TextMessage(data="early")))
