@@ -13,6 +13,7 @@ from scuba.cli.exits import run
 from scuba.cli.message import bare_message
 from scuba.cli.printer import printer
 from scuba.cli.render import Renderer
+from scuba.redaction import harmless
 
 LAST = 20
 MOST_LAST = 1000
@@ -109,7 +110,7 @@ async def _threads(connection: Connection) -> None:
     async with open_client(connection) as client:
         for thread in await client.threads():
             name = f"  ({MAIN})" if thread.thread_id == connection.main else ""
-            title = thread.title or ""
+            title = harmless(thread.title or "")
             click.echo(f"{thread.thread_id}  {thread.role or '-':9}  {title}{name}")
 
 
