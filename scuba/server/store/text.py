@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import msgspec
 
@@ -104,12 +104,16 @@ def _depth(bones: bytes) -> int:
 def _why(raw: bytes, error: str) -> Problem:
     """Tell bad text from bad JSON: the lenient reader refuses only the second."""
     try:
-        json.loads(raw.decode(errors="replace"))
+        json.loads(raw.decode(errors="replace"), parse_constant=_no_constant)
     except ValueError:
         return Problem(400, "invalid_json", f"payload: {error}")
     if error.startswith("Number out of range"):
         return Problem(400, "invalid_json", "payload holds a number beyond what JSON readers take")
     return Problem(400, "invalid_text", "payload holds half of a surrogate pair, or no UTF-8")
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _all_storable(payload: dict[str, Any]) -> bool:
