@@ -263,7 +263,7 @@ def load(line: bytes) -> dict[str, Any] | None:
     """
     try:
         data: object = json.loads(line.decode(errors="replace"), strict=False)
-        return every_text(sound, data) if isinstance(data, dict) else None
+        return every_text(sound, cast(Any, data)) if isinstance(data, dict) else None
     except (ValueError, RecursionError):
         return None
 

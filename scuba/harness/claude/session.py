@@ -75,6 +75,7 @@ class ClaudeSession:
         known_as = str(uuid.uuid4())
         self._mapper.begin(prompt_id, known_as)
         if self._stop_early == prompt_id:
+            self._stop_early = None
             self._withdraw(known_as)
             return
         try:

@@ -1,6 +1,7 @@
 """How Claude Code is run: everything the harness is told, as one value."""
 
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
@@ -44,4 +45,5 @@ class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def thread_dir(self, thread_id: str) -> Path:
         """Return a thread's own directory."""
-        return self.state_dir / "claude" / thread_id
+        name = quote(thread_id, safe="")  # whatever a server calls its threads
+        return self.state_dir / "claude" / (f"%2E{name[1:]}" if name[:1] == "." else name)

@@ -150,3 +150,11 @@ def test_without_the_login_no_credential_is_inherited() -> None:
 
     assert env.keys() & secrets.keys() == {"ANTHROPIC_API_KEY"}
     assert env["ANTHROPIC_API_KEY"] == "scripted"
+
+
+@pytest.mark.parametrize("thread_id", ["thr_1", "..", ".", "../../etc", "/etc", "a.sub-x", "ä b"])
+def test_a_thread_has_its_directory_below_the_state_whatever_its_name(thread_id: str) -> None:
+    settings = ClaudeSettings(cwd=PLACE, state_dir=PLACE / "state")
+    folder = Path(os.path.normpath(settings.thread_dir(thread_id)))
+
+    assert folder.parent == PLACE / "state" / "claude"
