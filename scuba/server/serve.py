@@ -30,13 +30,13 @@ async def serve_bubble(
     Raises ConfigError when the settings are wrong, ScubaError when the address cannot be had.
     """
     check_config(config)
-    listener_config = _listener_config(config)
+    limits = listener_config(config)
     listeners = await open_listener(config.bind, config.port)
     app = make_app(store, config)
     closed = trio.Event()
     try:
         async with trio.open_nursery() as nursery:
-            await nursery.start(partial(serve_asgi, app, listeners, listener_config, stop=closed))
+            await nursery.start(partial(serve_asgi, app, listeners, limits, stop=closed))
             task_status.started(_url(config, listeners[0]))
             await stop.wait()
             nursery.cancel_scope.deadline = trio.current_time() + STOP_S
@@ -47,7 +47,8 @@ async def serve_bubble(
         app.detach()
 
 
-def _listener_config(config: ServerConfig) -> ListenerConfig:
+def listener_config(config: ServerConfig) -> ListenerConfig:
+    """Return what the listener enforces of it. Raises ConfigError for TLS files that do not do."""
     context: ssl.SSLContext | None = None
     if config.tls_cert is not None and config.tls_key is not None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

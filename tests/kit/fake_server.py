@@ -13,7 +13,6 @@ from actors.events import Role
 from scuba import wire
 from scuba.listener import (
     App,
-    ListenerConfig,
     Message,
     Receive,
     Scope,
@@ -22,6 +21,7 @@ from scuba.listener import (
     serve_asgi,
 )
 from scuba.server import ServerConfig, make_app
+from scuba.server.serve import listener_config
 from scuba.server.store import SYSTEM, Caller, Change, Committed, Store, open_store
 
 
@@ -59,6 +59,7 @@ class Faults:
         self.delay_s = 0.0
         self.served: list[tuple[str, str]] = []
         self.sockets: set[Send] = set()
+        self.socket_left = trio.Event()
         self.flowing = trio.Event()
         self.flowing.set()
 
@@ -110,6 +111,8 @@ class Faults:
             await self._inner(scope, flowing_receive, flowing_send)
         finally:
             self.sockets.discard(send)
+            self.socket_left.set()
+            self.socket_left = trio.Event()
 
 
 class FakeServer:
@@ -145,7 +148,8 @@ class FakeServer:
             listeners = await open_listener("127.0.0.1", self.port)
             self.port = int(listeners[0].socket.getsockname()[1])
             task_status.started(f"http://127.0.0.1:{self.port}{self.config.prefix}")
-            await serve_asgi(self._faults, listeners, ListenerConfig(), stop=trio.Event())
+            limits = listener_config(self.config)
+            await serve_asgi(self._faults, listeners, limits, stop=trio.Event())
 
     # --- faults --------------------------------------------------------------------------------
 
@@ -203,6 +207,11 @@ class FakeServer:
     def socket_count(self) -> int:
         """How many sockets are open."""
         return len(self._faults.sockets)
+
+    async def sockets_left(self, count: int) -> None:
+        """Return when no more than so many are open."""
+        while self.socket_count > count:
+            await self._faults.socket_left.wait()
 
     async def close_sockets(self, code: int, reason: str = "on order") -> None:
         """Close every socket with that code."""

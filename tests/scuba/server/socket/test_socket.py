@@ -267,6 +267,26 @@ async def test_subscribing_too_fast_is_told_how_long_to_wait() -> None:
         assert 0 < frame["retryAfterMs"] <= 1_000
 
 
+async def test_a_reader_that_takes_nothing_is_dropped_and_others_do_not_notice() -> None:
+    """Chapter 8.8."""
+    async with (
+        fake_server(ServerConfig(write_s=0.3)) as server,
+        ready(server.url, server.user.token) as quick,
+        ready(server.url, server.bot.token) as stalled,
+    ):
+        thread = await server.make_thread(server.bot)
+        big = [{"type": "x.a.b", "payload": {"x": "y" * 200_000}}] * 5
+        for _ in range(20):
+            await server.append(thread, big)
+        end = await head(server, thread)
+        await stalled.subscribe(thread, 0)  # and reads one message ahead, then no more
+        await quick.subscribe(thread, 0)
+        await quick.expect("server.subscribed")
+        assert await quick.seqs(thread, end) == list(range(1, end + 1))
+        with trio.fail_after(5):
+            await server.sockets_left(1)
+
+
 # --- losing access -----------------------------------------------------------------------------
 
 
