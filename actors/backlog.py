@@ -11,12 +11,12 @@ from actors.ports import Position
 def floor(granted: ThreadGranted, checkpoint: Position | None, log_epoch: str) -> int:
     """Return the seq up to which everything counts as settled.
 
-    A checkpoint of another log, or from before the latest join, does not count.
+    A checkpoint of another log, or from before the latest join, does not count. The event at the
+    join is the join itself: a thread on which nothing was said since is not worth a call.
     """
-    since_joined = max(granted.joined_seq - 1, 0)
     if checkpoint is None or checkpoint.log_epoch != log_epoch:
-        return since_joined
-    return max(checkpoint.seq, since_joined)
+        return granted.joined_seq
+    return max(checkpoint.seq, granted.joined_seq)
 
 
 def has_news(granted: ThreadGranted, floor_seq: int) -> bool:

@@ -10,10 +10,10 @@ from actors.ports import Position
 @pytest.mark.parametrize(
     ("checkpoint", "expected"),
     [
-        (None, 9),
+        (None, 10),
         (Position("e-1", 30), 30),
-        (Position("e-1", 4), 9),  # from before the latest join
-        (Position("e-0", 30), 9),  # of another log
+        (Position("e-1", 4), 10),  # from before the latest join
+        (Position("e-0", 30), 10),  # of another log
     ],
 )
 def test_the_floor_is_the_checkpoint_unless_it_is_of_another_life(

@@ -17,6 +17,7 @@ from actors.events import (
     RunStarted,
     RunStartedPayload,
     SeenChunk,
+    Unknown,
 )
 from actors.harness import AnySaid, Decision, TextSaid, TurnEnded
 from actors.messages import (
@@ -66,8 +67,9 @@ class FakeLog:
         return self.add(thread_id, principal_id, Part(chunk), run_id=run_id, bare_left=0)
 
     def grant(self, thread_id: str, **fields: object) -> None:
-        """Let the bot take part; the thread is made if it is not there."""
-        self.threads.setdefault(thread_id, [])
+        """Let the bot take part from its first join on; the thread is made if it is not there."""
+        if thread_id not in self.threads:
+            self.add(thread_id, ADA, Unknown())
         granted = ThreadGranted(thread_id=thread_id, joined_seq=1)
         self._grants.append(msgspec.structs.replace(granted, **fields))
         self._wake()
