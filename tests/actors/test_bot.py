@@ -6,7 +6,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from actors.conversation import Conversation
-from actors.events import ApprovalGiven, InterruptRequested, Part, RunFinished, SeenChunk
+from actors.events import ApprovalGiven, InterruptRequested, Part, RunFinished, SeenChunk, Unknown
 from actors.harness import PermissionAsked, TextSaid, ToolCalled, ToolReturned
 from actors.ports import Position, SessionFailed, Unavailable
 from tests.kit.bot import ROOM, Bot, bot_in_room
@@ -415,7 +415,7 @@ async def test_a_thread_granted_again_starts_from_its_new_join(autojump_clock: M
         bot.log.revoke(ROOM)
         await trio.testing.wait_all_tasks_blocked(0.01)
         bot.log.say(ROOM, "while away")
-        joined = len(bot.log.threads[ROOM]) + 1
+        joined = bot.log.add(ROOM, ADA, Unknown()).seq
         bot.log.grant(ROOM, joined_seq=joined)
         bot.log.say(ROOM, "back?")
         await bot.until_finished(2)

@@ -87,7 +87,8 @@ async def figures(place: Path) -> list[Figure]:
 async def _plain(place: Path) -> list[float]:
     settings = fake_settings(place)
     found: list[float] = []
-    async with plain_cli([str(settings.cli_path)], settings.env, str(settings.cwd)) as cli:
+    command = [str(settings.cli_path), "--include-partial-messages"]
+    async with plain_cli(command, settings.env, str(settings.cwd)) as cli:
         await cli.initialize()
         await cli.prompt(json.dumps([{"stamps": STAMPS, "gap_s": 0.02}]))
         while len(found) < STAMPS:
