@@ -12,7 +12,7 @@ from scuba.server.store.changes import Caller
 from scuba.server.store.drafts import Draft
 from scuba.server.store.engine import Tx, Write
 from scuba.server.store.judging import Judge
-from scuba.server.store.participation import Fresh, write_events
+from scuba.server.store.log import Fresh, write_events
 from scuba.server.store.runs import Run, RunBook, Status
 
 

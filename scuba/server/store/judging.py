@@ -6,7 +6,7 @@ from scuba.server.store.chunks import CALL_OPENERS, is_speech
 from scuba.server.store.drafts import Draft
 from scuba.server.store.engine import Tx, Write
 from scuba.server.store.ids import ordered_id
-from scuba.server.store.participation import Fresh
+from scuba.server.store.log import Fresh
 from scuba.server.store.runs import RunBook, Status
 
 _DECISIONS: dict[str, Action] = {

@@ -23,6 +23,8 @@ from scuba.server.store.text import check_form, check_text, read_moment, storabl
 from scuba.server.store.tokens import add_token, own_token
 
 NAME_CHARACTERS = 100
+QUERY_CHARACTERS = 128
+"""As long as an id may be."""
 URL_CHARACTERS = 2_000
 EMAIL_CHARACTERS = 320
 WHOAMI_GRANTS = 200
@@ -136,8 +138,8 @@ def find(
     tx: Tx, caller: Caller, *, q: str, kind: str | None, limit: int, after: str | None
 ) -> tuple[list[wire.Principal], str | None]:
     """Return whom the caller finds by a part of id or name. Co-membership does not widen it."""
-    if not storable(q):
-        raise Problem(400, "invalid_query", "q holds U+0000 or half of a surrogate pair")
+    if len(q) > QUERY_CHARACTERS or not storable(q):
+        raise Problem(400, "invalid_query", f"q must be a text of at most {QUERY_CHARACTERS}")
     is_root = is_system_owner(tx, caller)
     where = ["p.principal_id > ?", "p.folded LIKE ? ESCAPE '\\'"]
     args = [*(place(after, 1) or ("",)), f"%{_escaped(q.casefold())}%"]

@@ -15,6 +15,8 @@ PAGE_BYTES = 1_048_576
 ALIGN_EVENTS = 2_000
 """How far a page may be extended downwards so that it cuts no run."""
 
+MOST_TYPES = 50
+
 _STEP = 100
 """Rows fetched at once: events can be large, and a page ends at a size too."""
 _EVENT_BYTES = 250
@@ -41,6 +43,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
             raise _invalid("before goes with neither after nor tail")
         if self.tail is not None and not 1 <= self.tail <= MOST:
             raise _invalid(f"tail must be 1 to {MOST}")
+        if len(self.types) > MOST_TYPES:
+            raise _invalid(f"type names at most {MOST_TYPES}")
         for name, value in (("after", self.after), ("before", self.before)):
             if value is not None and not 0 <= value <= wire.MAX_INTEGER:
                 raise _invalid(f"{name} must be 0 to 2^53 - 1")

@@ -16,6 +16,9 @@ from scuba.server.store.schema import migrate
 
 T = TypeVar("T")
 
+OLDEST = (3, 35, 0)
+"""The first SQLite with RETURNING."""
+
 READERS = 4
 _BUSY_S = 5.0
 _CACHED_STATEMENTS = 512
@@ -52,7 +55,8 @@ class Sqlite:
     """Owns the connections to one file, or the only one to a database in memory."""
 
     def __init__(self, path: Path | None) -> None:
-        """Open and migrate. Raises ConfigError for what is not a database of ours."""
+        """Open and migrate. Raises ConfigError for what is no database of ours, or too old."""
+        _check_library()
         self._uri = ":memory:" if path is None else path.absolute().as_uri()
         self._idle: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         try:
@@ -126,6 +130,15 @@ class Sqlite:
                 self._writer.execute("ROLLBACK")
             except sqlite3.Error:  # SQLite rolls back itself on the worst errors; else the next
                 return  # apply tries again, and fails like this one
+
+
+def _check_library() -> None:
+    if sqlite3.sqlite_version_info < OLDEST:
+        needed = ".".join(map(str, OLDEST))
+        raise ConfigError(
+            f"this Python has SQLite {sqlite3.sqlite_version}, the store needs {needed}",
+            "use a Python built with a newer SQLite",
+        )
 
 
 def _set_durable(connection: sqlite3.Connection) -> None:

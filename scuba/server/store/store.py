@@ -16,7 +16,16 @@ import trio
 from actors.events import Role
 from scuba import wire
 from scuba.errors import Problem
-from scuba.server.store import appending, authority, grants, principals, reading, threads, tokens
+from scuba.server.store import (
+    appending,
+    authority,
+    founding,
+    grants,
+    principals,
+    reading,
+    threads,
+    tokens,
+)
 from scuba.server.store.authority import require_live
 from scuba.server.store.changes import SYSTEM, Caller
 from scuba.server.store.drafts import read_drafts
@@ -165,13 +174,13 @@ class Store:
         """Return whether it is new, and the thread (4.2). Only set-up code may name the id."""
         if thread_id is not None and caller.id != SYSTEM.id:
             raise Problem(403, "forbidden", "only the server itself names a thread")
-        return await self._write(threads.create, caller, body, thread_id)
+        return await self._write(founding.create, caller, body, thread_id)
 
     async def create_subthread(
         self, caller: Caller, thread_id: str, body: wire.NewSubthread
     ) -> tuple[bool, wire.Thread]:
         """Return whether it is new, and the subthread (4.2)."""
-        return await self._write(threads.create_child, caller, thread_id, body)
+        return await self._write(founding.create_child, caller, thread_id, body)
 
     async def threads(
         self,

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from scuba import wire
 from scuba.errors import Problem
-from scuba.server.store import SYSTEM, Caller, appending, grants, principals, reading, threads
+from scuba.server.store import SYSTEM, Caller, appending, founding, grants, principals, reading
 from scuba.server.store.changes import Committed
 from scuba.server.store.drafts import read_drafts
 from scuba.server.store.engine import Tx, Write
@@ -144,7 +144,7 @@ class AppendRules(RuleBasedStateMachine):
             body = wire.NewPrincipal(principal_id=name, kind="user")
             self.write(partial(principals.create, caller=SYSTEM, body=body))
         ada = self.callers["ada"]
-        _, thread = self.write(lambda w: threads.create(w, ada, wire.NewThread(), None))
+        _, thread = self.write(lambda w: founding.create(w, ada, wire.NewThread(), None))
         self.thread_id = thread.thread_id
         grant = wire.NewGrant(target=on_thread(self.thread_id), principal_id="bob", role="member")
         self.write(lambda w: grants.put(w, ada, grant))

@@ -191,3 +191,10 @@ async def test_a_store_of_an_older_server_is_brought_up_once_and_keeps_all(
         rows = connection.execute("SELECT x FROM later").fetchall()
         version = connection.execute("SELECT value FROM meta WHERE name = 'schema_version'")
         assert (rows, version.fetchone()) == ([("once",)], (str(len(schema.MIGRATIONS)),))
+
+
+async def test_a_sqlite_that_lacks_what_we_need_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+    with pytest.raises(ConfigError, match=r"needs 3\.35\.0"):
+        async with open_store(None):
+            pass

@@ -124,7 +124,8 @@ async def test_search_folds_case_and_takes_no_pattern() -> None:
         assert await found("ADA") == ["ada", "bot-ada"]
         assert await found("ada", "bot") == ["bot-ada"]
         assert await found("") == ["ada", "bot-ada", "eve"]
-        assert await refused(found("\0")) == (400, "invalid_query")
+        for bad in ("\0", "\ud800", "x" * 129):
+            assert await refused(found(bad)) == (400, "invalid_query")
 
 
 async def test_search_goes_on_and_leaves_out_the_disabled() -> None:

@@ -182,6 +182,7 @@ async def test_one_event_and_what_is_not_there() -> None:
         {"before": 5, "tail": 5},
         {"before": 5, "after": 1},
         {"after": -1},
+        {"types": ("x.a.b",) * 51},
         {"align_runs": True},
         {"align_runs": True, "tail": 5, "run_id": "r"},
     ],
