@@ -16,8 +16,8 @@ from scuba.server.http.routes import paths, refuse
 from scuba.server.login import Logins
 from scuba.server.rates import Buckets
 from scuba.server.socket.app import SocketApp
-from scuba.server.socket.connection import SocketParts
 from scuba.server.socket.hub import Hub
+from scuba.server.socket.parts import SocketParts
 from scuba.server.store import Store
 
 

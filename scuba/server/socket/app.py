@@ -6,9 +6,10 @@ import trio
 
 from scuba import wire
 from scuba.server.login import Scope
-from scuba.server.socket.connection import Connection, Receive, SocketParts
+from scuba.server.socket.connection import Connection, Receive
 from scuba.server.socket.greeting import Guest, Refused, greet
 from scuba.server.socket.outlet import Send
+from scuba.server.socket.parts import SocketParts
 
 CLOSE_S = 1.0
 """Longest time to say goodbye to a peer that may not be listening."""

@@ -6,22 +6,17 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any, assert_never
 
-import msgspec
 import trio
 
 from scuba import wire
 from scuba.errors import Problem
-from scuba.server.config import ServerConfig
-from scuba.server.login import Logins
-from scuba.server.rates import Buckets
 from scuba.server.socket.following import Following, refusal
 from scuba.server.socket.frames import read_frame
 from scuba.server.socket.granting import Granting
 from scuba.server.socket.greeting import Guest
-from scuba.server.socket.hub import Hub
 from scuba.server.socket.outlet import Outlet, Send, utc_now
+from scuba.server.socket.parts import SocketParts
 from scuba.server.socket.subscription import Subscription
-from scuba.server.store import Store
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -30,15 +25,6 @@ ENDING_S = 0.5
 BAD_FRAMES = 3
 """So many in a row, and the socket is closed (8.5)."""
 MISSED_BEATS = 2.5
-
-
-class SocketParts(msgspec.Struct, frozen=True):
-    """What all sockets share."""
-
-    store: Store
-    config: ServerConfig
-    logins: Logins
-    hub: Hub
 
 
 class Connection:
@@ -55,15 +41,7 @@ class Connection:
         self.instance_id = guest.instance_id
         self._patience_s = MISSED_BEATS * config.heartbeat_s if pings else inf
         self._outlet = Outlet(send, heartbeat_s=config.heartbeat_s, pings=pings)
-        self._following = Following(
-            parts.store,
-            parts.hub,
-            self._outlet,
-            self,
-            caller,
-            config.limits,
-            Buckets(config.subscribes),
-        )
+        self._following = Following(parts, self._outlet, self, caller)
         self._granting = Granting(
             parts.store, self._outlet, self.principal_id, config.limits.frame_bytes
         )

@@ -9,29 +9,21 @@ from scuba import wire
 from scuba.errors import Problem
 from scuba.server.rates import Buckets
 from scuba.server.socket.frames import EVENTS_A_FRAME, events_frame, fitting, write_frame
-from scuba.server.socket.hub import Hub
 from scuba.server.socket.outlet import Outlet
+from scuba.server.socket.parts import SocketParts
 from scuba.server.socket.subscription import Reader, Subscription
 from scuba.server.socket.tail import Line, line
-from scuba.server.store import Caller, Store
+from scuba.server.store import Caller
 
 
 class Following:
     """Owns the subscriptions of a socket. The reader task takes frames, the writer task serves."""
 
-    def __init__(
-        self,
-        store: Store,
-        hub: Hub,
-        outlet: Outlet,
-        reader: Reader,
-        caller: Caller,
-        limits: wire.Limits,
-        rate: Buckets,
-    ) -> None:
-        self._store, self._hub, self._outlet = store, hub, outlet
+    def __init__(self, parts: SocketParts, outlet: Outlet, reader: Reader, caller: Caller) -> None:
+        self._store, self._hub, self._outlet = parts.store, parts.hub, outlet
         self._reader, self._caller = reader, caller
-        self._limits, self._rate = limits, rate
+        self._limits = parts.config.limits
+        self._rate = Buckets(parts.config.subscribes)
         self._by_thread: dict[str, Subscription] = {}
         self._ready: dict[Subscription, None] = {}
 

@@ -76,6 +76,17 @@ async def test_a_wrong_first_frame_closes(text: str, code: int) -> None:
         assert await peer.closed() == code
 
 
+async def test_guessing_tokens_by_socket_is_slowed_down_too() -> None:
+    async with fake_server(ServerConfig(failed_logins=Rate(0.001, 1))) as server:
+        codes: list[int] = []
+        for _ in range(2):
+            async with connected(server.url) as peer:
+                await peer.send("client.auth", token="guess")
+                codes.append(await peer.closed())
+
+        assert codes == [4401, 4429]
+
+
 async def test_a_foreign_page_gets_no_socket() -> None:
     """Field case 13.3."""
     async with fake_server() as server:
