@@ -7,6 +7,7 @@ the same process, and talks to it as to any other.
 
 import logging
 import os
+import re
 import signal
 import uuid
 from collections.abc import AsyncGenerator, Callable
@@ -28,7 +29,8 @@ from scuba.harness.claude.harness import ClaudeHarness
 from scuba.harness.claude.settings import ClaudeSettings
 from scuba.harness.scripted import API_KEY, MODEL, serve_scripted
 from scuba.journal import JOURNAL_NAME, hold_state_dir, open_journal
-from scuba.local import LOCAL_NAME, Local, read_local, ready_facts, set_up, write_private
+from scuba.local import LOCAL_NAME, Local, read_local, ready_facts, write_private
+from scuba.local_setup import set_up
 from scuba.server import ServerConfig, Store, open_store, serve_bubble
 from scuba.settings import (
     LocalOptions,
@@ -44,6 +46,7 @@ logger = logging.getLogger(__name__)
 STORE_NAME = "bubble.db"
 SCRIPTED = "scripted"
 WHOAMI_RETRY_S = 2.0
+SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 Announce = Callable[[Local], None]
 
 
@@ -75,6 +78,9 @@ async def run_bot(settings: Settings) -> None:
     bubble = settings.bubble
     token = resolve_token(bubble.token, os.environ)
     log.register_secret(token)
+    for name, value in settings.claude.env.items():
+        if SECRET_NAME.search(name):
+            log.register_secret(value)
     secret = bubble.token.env if isinstance(bubble.token, TokenRef) else None
     withheld = frozenset({secret} if secret else ())
     scrub_environment(withheld)
@@ -116,7 +122,7 @@ async def _bot(
         await _confirm_identity(client, principal_id, stop)
         bubble_log = BubbleLog(client, instance_id=uuid.uuid4().hex, principal_id=principal_id)
         async with (
-            open_journal(claude.state_dir / JOURNAL_NAME) as journal,
+            open_journal(claude.state_dir / JOURNAL_NAME, principal_id=principal_id) as journal,
             trio.open_nursery() as nursery,
         ):
             nursery.start_soon(harness.warm_up, name="warm up the harness")

@@ -1,25 +1,17 @@
-"""The local set-up: a server of one's own with a person, a bot and a first thread on it.
+"""`local.json`: how client commands find a local scuba, and what `--ready-file` says."""
 
-Doing it again changes nothing that is there: names, thread and still valid tokens stay.
-"""
-
-import getpass
 import os
-import re
 from pathlib import Path
 
 import msgspec
 
-from scuba import wire
-from scuba.errors import ConfigError, Problem
-from scuba.server import SYSTEM, Caller, Store
+from scuba.errors import ConfigError
+from scuba.wire import Struct
 
 LOCAL_NAME = "local.json"
-BOT_ID = "bot-claude"
-FIRST_THREAD_KEY = "scuba-first-thread"
 
 
-class Local(wire.Struct, frozen=True, kw_only=True):
+class Local(Struct, frozen=True, kw_only=True):
     """What a local scuba made, as `local.json` keeps it for the client commands (mode 0600)."""
 
     url: str
@@ -30,7 +22,7 @@ class Local(wire.Struct, frozen=True, kw_only=True):
     thread_id: str
 
 
-class ReadyFacts(wire.Struct, frozen=True, kw_only=True):
+class ReadyFacts(Struct, frozen=True, kw_only=True):
     """What `--ready-file` says once everything works."""
 
     url: str
@@ -66,7 +58,7 @@ def read_local(state_dir: Path) -> Local | None:
         ) from error
 
 
-def write_private(path: Path, content: wire.Struct) -> None:
+def write_private(path: Path, content: Struct) -> None:
     """Write a file that only its owner reads, whole or not at all. Raises ConfigError."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -77,66 +69,3 @@ def write_private(path: Path, content: wire.Struct) -> None:
         raise ConfigError(
             f"cannot write {path}: {error.strerror}", "choose a place that can be written to"
         ) from error
-
-
-async def set_up(store: Store, url: str, before: Local | None) -> Local:
-    """Make the person, the bot and the first thread, as far as they are not there."""
-    user_id, user_token = await _principal(
-        store,
-        SYSTEM,
-        wire.NewPrincipal(principal_id=_user_id(), kind="user"),
-        before.user_token if before else None,
-    )
-    user = await _caller(store, user_token)
-    bot = wire.NewPrincipal(principal_id=BOT_ID, kind="bot", display_name="Claude")
-    bot_id, bot_token = await _principal(store, user, bot, before.bot_token if before else None)
-    first = wire.NewThread(title="First thread", key=FIRST_THREAD_KEY)
-    new, thread = await store.create_thread(user, first)
-    if new:
-        target = wire.Target(type="thread", thread_id=thread.thread_id)
-        await store.put_grant(
-            user, wire.NewGrant(target=target, principal_id=bot_id, role="member")
-        )
-    return Local(
-        url=url,
-        user_principal_id=user_id,
-        user_token=user_token,
-        bot_principal_id=bot_id,
-        bot_token=bot_token,
-        thread_id=thread.thread_id,
-    )
-
-
-async def _principal(
-    store: Store, by: Caller, body: wire.NewPrincipal, held: str | None
-) -> tuple[str, str]:
-    """Return the id and a valid token of a principal, made if it is not there."""
-    known = await store.identify(held) if held else None
-    if held and known is not None and known.principal.principal_id == body.principal_id:
-        return body.principal_id, held
-    try:
-        _, made = await store.create_principal(by, body)
-    except Problem as problem:
-        if problem.code != "principal_exists":
-            raise
-    else:
-        if made.token is not None and made.token.token is not None:
-            return body.principal_id, made.token.token
-    renewed = wire.NewToken(label="local", revoke_others=True)
-    minted = await store.mint_token(by, body.principal_id, renewed)
-    assert minted.token is not None
-    return body.principal_id, minted.token
-
-
-async def _caller(store: Store, token: str) -> Caller:
-    caller = await store.identify(token)
-    assert caller is not None
-    return caller
-
-
-def _user_id() -> str:
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):
-        name = ""
-    return "user-" + (re.sub(r"[^A-Za-z0-9._~-]", "-", name)[:100] or "me")

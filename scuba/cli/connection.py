@@ -11,14 +11,13 @@ import click
 import msgspec
 
 from scuba.errors import ConfigError, UsageError
+from scuba.local import LOCAL_NAME, read_local
 from scuba.secret import Secret
 from scuba.settings import TokenRef, local_state_dir, resolve_token
-from scuba.wire import Struct
 
 MAIN = "main"
 """What people call the first thread of a local scuba."""
 
-LOCAL_NAME = "local.json"
 _THREAD_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}(\.sub-[a-z0-9]{5}-[a-z0-9]{3}){0,8}")
 
 
@@ -41,12 +40,6 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
         return name
 
 
-class _Local(Struct, frozen=True, kw_only=True):
-    url: str
-    user_token: str
-    thread_id: str
-
-
 def find_connection(
     url: str | None,
     token_file: str | None,
@@ -65,7 +58,13 @@ def find_connection(
     if told:
         raise ConfigError(f"no token for {told}", "set SCUBA_TOKEN, or give --token-file")
     folder = Path(state_dir) if state_dir else local_state_dir(environ)
-    local = _read_local(folder / LOCAL_NAME)
+    local = read_local(folder)
+    if local is None:
+        raise ConfigError(
+            "nothing to talk to: no --url, no SCUBA_URL, and no local scuba was started "
+            f"({folder / LOCAL_NAME})",
+            "start `scuba` first, or name a server",
+        )
     return Connection(
         url=local.url,
         token=token or Secret(local.user_token),
@@ -110,18 +109,6 @@ def _told_token(token_file: str | None, environ: Mapping[str, str]) -> Secret | 
     if "SCUBA_TOKEN" in environ:
         return Secret(resolve_token(TokenRef(env="SCUBA_TOKEN"), environ))
     return None
-
-
-def _read_local(path: Path) -> _Local:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=_Local)
-    except FileNotFoundError as error:
-        raise ConfigError(
-            f"nothing to talk to: no --url, no SCUBA_URL, and no local scuba was started ({path})",
-            "start `scuba` first, or name a server",
-        ) from error
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}", "start `scuba` anew") from error
 
 
 def _repeated(url: str | None, token_file: str | None, state_dir: str | None) -> str:
