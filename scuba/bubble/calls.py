@@ -3,7 +3,7 @@
 import ssl
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Self, TypeVar
 
 import httpx
 import msgspec
@@ -21,9 +21,10 @@ T = TypeVar("T")
 CONNECT_S = 5.0
 CALL_S = 30.0
 """The whole of a call, from asking for a connection to the last byte."""
-LIMITS: Final = httpx.Limits(
-    max_connections=64, max_keepalive_connections=32, keepalive_expiry=30.0
-)
+AT_ONCE = 16
+"""Calls in flight. The rest queue here, fairly: the pool itself is slow with many of either."""
+IDLE_S = 30.0
+"""An unused connection is kept as long as this."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -35,6 +36,7 @@ class Calls:
         self, address: Address, token: Secret, verify: Callable[[], ssl.SSLContext]
     ) -> None:
         self._base = address.base
+        self._places = trio.CapacityLimiter(AT_ONCE)
         self._http = httpx.AsyncClient(
             headers={
                 "Authorization": f"Bearer {token.reveal()}",
@@ -43,7 +45,11 @@ class Calls:
             },
             verify=verify() if address.secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             timeout=httpx.Timeout(CALL_S, connect=CONNECT_S),
-            limits=LIMITS,
+            limits=httpx.Limits(
+                max_connections=AT_ONCE,
+                max_keepalive_connections=AT_ONCE,
+                keepalive_expiry=IDLE_S,
+            ),
             follow_redirects=False,
             trust_env=False,  # a proxy of the environment would be given the token
         )
@@ -100,7 +106,8 @@ class Calls:
         asked = f"{request.method} {request.url.path}"
         try:
             with trio.fail_after(CALL_S):
-                response = await self._http.send(request)
+                async with self._places:
+                    response = await self._http.send(request)
         except trio.TooSlowError:
             return Unavailable(f"{asked}: no answer within {CALL_S:g} s")
         except httpx.HTTPError as error:

@@ -13,8 +13,8 @@ from scuba.bubble.outage import Outage
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 
-AT_ONCE = 16
-"""So many calls run or wait for their next try; the rest of a thousand threads queues."""
+AT_ONCE = 8
+"""Calls that run or wait for their next try; fewer than HTTP takes, so that appends get through."""
 
 
 class Patience:
