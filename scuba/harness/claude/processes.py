@@ -103,22 +103,26 @@ def tagged(tag: str, found: Mapping[int, Seen]) -> set[Seen]:
 
 
 class Tree:
-    """The processes of one session: the CLI that trio waits for, and what came of it."""
+    """The processes of one session: the CLI that trio waits for, and what came of it.
 
-    def __init__(self, cli: trio.Process, tag: str) -> None:
-        self._cli, self._tag = cli, tag
+    Lives in worker threads, so it asks trio's process object nothing: `running` tells whether the
+    CLI's pid is still its own.
+    """
+
+    def __init__(self, cli_pid: int, tag: str) -> None:
+        self._cli_pid, self._tag = cli_pid, tag
         self._known: set[Seen] = set()
 
-    def look(self) -> set[Seen]:
+    def look(self, running: bool) -> set[Seen]:
         """Return what lives of the tree beside the CLI; what was seen once is never forgotten."""
         found = processes()
         new = tagged(self._tag, found)
         for then in {*self._known, *new}:
             if _same(found.get(then.pid), then):
                 new |= descendants(then.pid, found)
-        if self._cli.returncode is None:
-            new |= descendants(self._cli.pid, found)
-        if _spawned <= {self._cli.pid}:  # no other session: every orphan is one of ours
+        if running:
+            new |= descendants(self._cli_pid, found)
+        if _spawned <= {self._cli_pid}:  # no other session: every orphan is one of ours
             new |= adopted(found)
         self._known |= new
         alive = {found[seen.pid] for seen in self._known if _same(found.get(seen.pid), seen)}
@@ -126,12 +130,12 @@ class Tree:
         return {
             seen
             for seen in alive
-            if seen.pid not in (self._cli.pid, us) and (seen.state != "Z" or seen.parent == us)
+            if seen.pid not in (self._cli_pid, us) and (seen.state != "Z" or seen.parent == us)
         }
 
-    def sweep(self) -> bool:
+    def sweep(self, running: bool) -> bool:
         """Kill what lives of the tree beside the CLI, and reap it; return whether any was left."""
-        left = self.look()
+        left = self.look(running)
         for seen in left:
             _kill(seen)
         _reap(left)
@@ -143,9 +147,9 @@ async def end_tree(cli: trio.Process, tag: str, *, eof_s: float = EOF_S) -> None
 
     The CLI is never killed first: it ends its tools, which would outlive it.
     """
-    tree = Tree(cli, tag)
+    tree = Tree(cli.pid, tag)
     with trio.move_on_after(eof_s + TERM_S + KILL_S, shield=True):
-        await trio.to_thread.run_sync(tree.look)
+        await trio.to_thread.run_sync(tree.look, cli.returncode is None)
         if cli.stdin is not None:
             await cli.stdin.aclose()
         with trio.move_on_after(eof_s):
@@ -155,13 +159,13 @@ async def end_tree(cli: trio.Process, tag: str, *, eof_s: float = EOF_S) -> None
             with trio.move_on_after(TERM_S):
                 await cli.wait()
         if cli.returncode is None:
-            await trio.to_thread.run_sync(tree.look)
+            await trio.to_thread.run_sync(tree.look, True)
             cli.kill()
             await cli.wait()
         if not HAS_PROC:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(cli.pid, signal.SIGKILL)
-        while await trio.to_thread.run_sync(tree.sweep):  # noqa: ASYNC110  # nothing tells of it
+        while await trio.to_thread.run_sync(tree.sweep, cli.returncode is None):  # noqa: ASYNC110  # nothing tells of it
             await trio.sleep(SWEEP_S)
     if cli.returncode is not None:
         _spawned.discard(cli.pid)
