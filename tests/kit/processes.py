@@ -24,6 +24,13 @@ class Process:
         return seen is not None and seen[2] == self.started and seen[1] not in "ZX"
 
 
+def find(pid: int) -> Process | None:
+    """Return the living process of that number, None when there is none."""
+    seen = _stat(pid)
+    process = Process(pid, seen[2], _argv(pid)) if seen is not None else None
+    return process if process is not None and process.alive else None
+
+
 def descendants(pid: int) -> set[Process]:
     """Return the living processes below `pid`, without it."""
     stats = {int(name): _stat(int(name)) for name in os.listdir(PROC) if name.isdecimal()}
