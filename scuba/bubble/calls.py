@@ -29,6 +29,27 @@ IDLE_S = 30.0
 _encode = msgspec.json.Encoder().encode
 
 
+class Body(httpx.AsyncByteStream):
+    """A request's body in one piece.
+
+    That of httpx is an async generator, which a call that is cancelled while it sends leaves open.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._content: bytes | None = content
+
+    def __aiter__(self) -> Self:
+        """Return the one iterator: a call is sent once."""
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return everything, then nothing."""
+        content, self._content = self._content, None
+        if content is None:
+            raise StopAsyncIteration
+        return content
+
+
 class Calls:
     """Owns the connection pool; `async with` opens and closes it."""
 
@@ -89,13 +110,15 @@ class Calls:
         body: wire.Struct | None = None,
     ) -> bytes:
         """Return a good answer as it came; raises Unavailable or Refused."""
+        content = b"" if body is None else _encode(body)
         request = self._http.build_request(
             method,
             self._base + route,
             params=query,
-            content=None if body is None else _encode(body),
+            content=content,
             headers=None if body is None else {"Content-Type": "application/json"},
         )
+        request.stream = Body(content)
         answer = await self._exchange(request)
         # Raised out here, so that no traceback leads to the frames below, which hold the token.
         if isinstance(answer, Refused | Unavailable):

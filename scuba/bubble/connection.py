@@ -26,7 +26,7 @@ from scuba.bubble.socket import (
 )
 from scuba.errors import ScubaError
 
-LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Use = Callable[[Socket, wire.ServerReady], Awaitable[None]]
 """What is done with an open connection until it raises Lost, or ScubaError to end everything."""
@@ -47,8 +47,9 @@ class Connector:
         self._client, self._use, self._dial = client, use, dial
         self._instance_id, self._max_message_bytes = instance_id, max_message_bytes
         self._backoff = Backoff()
-        self._outage = Outage(LOG, "the connection to the Bubble server")
-        self._protocol_errors = 0
+        self._outage = Outage(logger, "the connection to the Bubble server")
+        self._last: tuple[int | None, int | None] = None, None
+        self._in_a_row = 0
 
     async def run(self, lost: Callable[[Ending], None]) -> ScubaError:
         """Return the error that makes every further try senseless; call `lost` before each."""
@@ -56,20 +57,26 @@ class Connector:
             ending = await self._connection()
             if isinstance(ending, ScubaError):
                 return ending
-            is_protocol_error = ending.code == wire.Close.PROTOCOL
-            self._protocol_errors = self._protocol_errors + 1 if is_protocol_error else 0
-            error = permanent(ending, self._protocol_errors)
+            error = permanent(ending, self._count(ending))
             if error is not None:
                 return error
             self._outage.failed(ending.detail)
             lost(ending)
             await trio.sleep(self._wait_s(ending))
 
+    def _count(self, ending: Ending) -> int:
+        kind = ending.code, ending.status
+        is_same = kind == self._last and self._backoff.failures > 0  # none: it was healthy since
+        self._in_a_row = self._in_a_row + 1 if is_same else 1
+        self._last = kind
+        return self._in_a_row
+
     def _wait_s(self, ending: Ending) -> float:
-        # A hint of the server is already different for each socket, so it is taken as it is.
-        if ending.wait_s is not None and ending.code == wire.Close.GOING_AWAY:
-            return ending.wait_s
-        return self._backoff.failed(least_wait_s(ending))
+        is_first = self._backoff.failures == 0
+        wait_s = self._backoff.failed(least_wait_s(ending))
+        # The server's hint is already different for each socket, so it is taken as it is.
+        is_planned = ending.code == wire.Close.GOING_AWAY and is_first
+        return wait_s if ending.wait_s is None or not is_planned else ending.wait_s
 
     async def _connection(self) -> Ending | ScubaError:
         ending: Ending | ScubaError = Ending(detail="nothing was opened")

@@ -8,6 +8,8 @@ from scuba.errors import ConfigError, IdentityRefused, ScubaError
 from scuba.wire import PROTOCOL, Close
 
 TOO_MANY_S = 30.0
+REFUSALS = 2
+"""The first may be an accident: whoever is slow to say who it is gets the same answer (8.2)."""
 PROTOCOL_ERRORS = 3
 """So many in a row are no accident."""
 
@@ -32,13 +34,15 @@ class Lost(Exception):
         self.ending = ending
 
 
-def permanent(ending: Ending, protocol_errors: int) -> ScubaError | None:
+def permanent(ending: Ending, in_a_row: int) -> ScubaError | None:
     """Return the error that ends the program, or None when another try makes sense.
 
-    `protocol_errors` counts the endings with 4400 in a row, this one among them.
+    `in_a_row` counts the endings with this code or status, this one and those just before it.
     """
     match ending:
-        case Ending(code=Close.UNAUTHENTICATED) | Ending(status=HTTPStatus.UNAUTHORIZED):
+        case Ending(code=Close.UNAUTHENTICATED) | Ending(status=HTTPStatus.UNAUTHORIZED) if (
+            in_a_row >= REFUSALS
+        ):
             return IdentityRefused(
                 f"the Bubble server refuses the token ({ending.detail})",
                 "have an owner of the bot mint a new one and put it into the configuration",
@@ -53,9 +57,9 @@ def permanent(ending: Ending, protocol_errors: int) -> ScubaError | None:
                 f"the Bubble server does not serve protocol {PROTOCOL} ({ending.detail})",
                 "update the older of scuba and the server",
             )
-        case Ending(code=Close.PROTOCOL) if protocol_errors >= PROTOCOL_ERRORS:
+        case Ending(code=Close.PROTOCOL) if in_a_row >= PROTOCOL_ERRORS:
             return ScubaError(
-                f"the Bubble server closed {protocol_errors} connections in a row because of "
+                f"the Bubble server closed {in_a_row} connections in a row because of "
                 f"what it was sent ({ending.detail})",
                 "is something else than a Bubble server at bubble.url? If not, report a bug",
             )

@@ -13,7 +13,7 @@ from scuba.bubble.subscription import AskLater, Behind, Subscription, Task, foll
 from scuba.bubble.subscriptions import Subscriptions
 from scuba.wire import Envelope
 
-LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Errands:
@@ -54,7 +54,7 @@ class Errands:
                 while await self._hand_over_page(subscription):
                     pass
             except Refused as refused:
-                LOG.warning("reading thread %s: %s", subscription.thread_id, refused)
+                logger.warning("reading thread %s: %s", subscription.thread_id, refused)
             self._subscriptions.ask(subscription)
 
     async def _hand_over_page(self, subscription: Subscription[Any]) -> bool:
@@ -73,7 +73,7 @@ class Errands:
         for event in events:
             size_bytes = len(bytes(event.payload))
             if size_bytes > self._max_message_bytes:
-                LOG.warning(
+                logger.warning(
                     "seq %d of thread %s has %d bytes; it was read by HTTP",
                     event.seq,
                     event.thread_id,
@@ -84,7 +84,7 @@ class Errands:
         try:
             await subscription.inbox.send(message)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            LOG.debug("nobody reads thread %s any more", subscription.thread_id)
+            logger.debug("nobody reads thread %s any more", subscription.thread_id)
             self._subscriptions.remove(subscription)
             await trio.lowlevel.checkpoint_if_cancelled()
 

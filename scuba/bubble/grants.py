@@ -16,7 +16,9 @@ class GrantBook:
     change. Only grants on threads count; a change of role alone is nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
+        """`number`: of this book on its socket, so that answers to an earlier one are not taken."""
+        self._number = number
         self._grants: dict[str, wire.Grant] = {}
         self._told: dict[str, int] = {}
         self._differing: dict[str, None] = {}
@@ -28,7 +30,7 @@ class GrantBook:
     @property
     def ref(self) -> str:
         """Return what tells answers to the latest request from those to earlier ones."""
-        return f"g{self._asked}"
+        return f"g{self._number}.{self._asked}"
 
     def ask(self) -> wire.ClientSubscribeGrants:
         """Return the request for what we do not know yet, or for everything."""

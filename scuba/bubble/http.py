@@ -65,7 +65,13 @@ class BubbleClient:
         if mistake is not None:
             raise ConfigError(f"the Bubble token {mistake}", "give the token that was minted")
         self.token = Secret(token.strip())
-        self._calls = Calls(self.address, self.token, verify)
+        try:
+            self._calls = Calls(self.address, self.token, verify)
+        except OSError as error:
+            raise ConfigError(
+                f"the certificates to trust cannot be read: {error}",
+                "correct SSL_CERT_FILE or SSL_CERT_DIR in the environment, or remove it",
+            ) from error
 
     @cached_property
     def socket_context(self) -> ssl.SSLContext | None:

@@ -26,7 +26,7 @@ from scuba.bubble.subscription import Subscription
 from scuba.bubble.subscriptions import Subscriptions, another_log
 from scuba.errors import IdentityRefused, ScubaError
 
-LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 GRANTS = ""
 """The subject of the grants stream among the frames to send; no thread has this id."""
 
@@ -73,6 +73,7 @@ class Live:
         self._subscriptions = Subscriptions(self._outgoing)
         self._errands = Errands(client, patience, self._subscriptions, max_message_bytes)
         self._book: GrantBook | None = None
+        self._books = 0
         self._grants_backoff = Backoff()
         self._is_connected = False
         self._connections = 0
@@ -107,7 +108,8 @@ class Live:
         """Send each change of the grants on threads, what holds now first, until cancelled."""
         if self._book is not None:
             raise RuntimeError("the grants are already being read")
-        self._book = book = GrantBook()
+        self._books += 1
+        self._book = book = GrantBook(self._books)
         self._outgoing.put(GRANTS, book.ask())
         try:
             while True:
@@ -156,7 +158,7 @@ class Live:
         if epoch not in (None, ready.log_epoch):
             raise another_log(epoch, ready.log_epoch)
         if ready.other_instances and self._principal_id is not None:
-            LOG.warning(
+            logger.warning(
                 "%d other connections run as %s: each would answer",
                 ready.other_instances,
                 principal_id,
@@ -176,7 +178,7 @@ class Live:
                 await socket.send(frame)
             except Lost as lost:
                 # The reader ends the connection, after what was received before it broke.
-                LOG.debug("cannot send: %s", lost.ending.detail)
+                logger.debug("cannot send: %s", lost.ending.detail)
                 return
 
     async def _read(self, socket: Socket) -> Lost | ScubaError:
@@ -221,7 +223,7 @@ class Live:
             return
         self._grants_backoff.succeeded()
         if not self._book.take(frame):
-            LOG.error("the server left out a change of grants; asking for all of them")
+            logger.error("the server left out a change of grants; asking for all of them")
             self._ask_grants()
 
     def _ask_grants(self) -> None:
@@ -229,7 +231,7 @@ class Live:
             self._outgoing.put(GRANTS, self._book.ask())
 
     def _complaint(self, error: wire.ServerError) -> None:
-        LOG.warning("the Bubble server says %s: %s", error.code, error.detail)
+        logger.warning("the Bubble server says %s: %s", error.code, error.detail)
         if self._book is not None and error.ref is not None and error.ref == self._book.ref:
             told_s = None if error.retry_after_ms is None else error.retry_after_ms / 1000
             wait_s = self._grants_backoff.failed(told_s)

@@ -19,7 +19,7 @@ from scuba.bubble.socket import MESSAGE_BYTES, Dial, dial
 from scuba.bubble.subscription import Subscription
 from scuba.bubble.window import MOST_EVENTS, Query, Window
 
-LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
 

@@ -11,7 +11,7 @@ from scuba.bubble.backoff import Backoff
 from scuba.bubble.outage import Outage
 
 T = TypeVar("T")
-LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 AT_ONCE = 8
 """Calls that run or wait for their next try; fewer than HTTP takes, so that appends get through."""
@@ -22,7 +22,7 @@ class Patience:
 
     def __init__(self, what: str = "reading from the Bubble server") -> None:
         self._places = trio.CapacityLimiter(AT_ONCE)
-        self._outage = Outage(LOG, what)
+        self._outage = Outage(logger, what)
 
     async def until_answered(self, call: Callable[[], Awaitable[T]]) -> T:
         """Return what `call` returns once it does not raise Unavailable; other errors pass."""

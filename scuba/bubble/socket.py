@@ -7,6 +7,7 @@ from typing import get_args
 import msgspec
 import trio
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
+from wsproto.utilities import LocalProtocolError
 
 import scuba
 from scuba import wire
@@ -140,6 +141,8 @@ class Socket:
             return Ending(detail=f"the server read nothing for {SEND_S:g} s")
         except ConnectionClosed as closed:
             return self._ending(closed)
+        except LocalProtocolError:
+            return Ending(detail="the server is closing the connection")
         return None
 
     async def _message(self) -> str | bytes:

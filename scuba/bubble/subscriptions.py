@@ -12,7 +12,7 @@ from scuba.bubble.subscription import AskLater, Behind, Subscription, Task, foll
 from scuba.errors import ScubaError
 
 M = TypeVar("M")
-LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NEW_LOG_HINT = (
     "the server was restored or replaced; make sure that it is the right one, "
@@ -143,7 +143,7 @@ class Subscriptions:
             self.put_behind(subscription)
             return Behind(subscription, message, cursor)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            LOG.debug("nobody reads thread %s any more", subscription.thread_id)
+            logger.debug("nobody reads thread %s any more", subscription.thread_id)
             self.remove(subscription)
             return None
         subscription.cursor = cursor
@@ -152,7 +152,7 @@ class Subscriptions:
     def _hole(self, subscription: Subscription[Any]) -> Task | None:
         """Start anew at the cursor: at once the first time, then with backoff (8.4)."""
         self.gaps += 1
-        LOG.error(
+        logger.error(
             "the server left out what follows seq %d of thread %s; asking for it again",
             subscription.cursor,
             subscription.thread_id,
@@ -176,7 +176,7 @@ class Subscriptions:
     ) -> Task | None:
         if frame.reason == "client":  # the echo of an earlier subscription's end
             return None
-        LOG.info("thread %s was taken from us: %s", subscription.thread_id, frame.reason)
+        logger.info("thread %s was taken from us: %s", subscription.thread_id, frame.reason)
         subscription.state = "asked"
         return None if frame.reason == "revoked" else self._later(subscription)
 
@@ -193,11 +193,11 @@ class Subscriptions:
                     NEW_LOG_HINT,
                 )
             case "thread_not_found":
-                LOG.info("thread %s cannot be read; its grant will tell", thread_id)
+                logger.info("thread %s cannot be read; its grant will tell", thread_id)
                 return None
             case "history_gone" if (error.first_seq or 0) > cursor + 1:
                 resumes_at = error.first_seq or 0
-                LOG.error(
+                logger.error(
                     "thread %s no longer has seq %d to %d; going on without",
                     thread_id,
                     cursor + 1,
@@ -207,7 +207,9 @@ class Subscriptions:
                 self.ask(subscription)
                 return None
             case _:
-                LOG.warning("subscribing to thread %s: %s: %s", thread_id, error.code, error.detail)
+                logger.warning(
+                    "subscribing to thread %s: %s: %s", thread_id, error.code, error.detail
+                )
                 told_s = None if error.retry_after_ms is None else error.retry_after_ms / 1000
                 return self._later(subscription, told_s)
 

@@ -92,12 +92,12 @@ def test_a_good_answer_that_cannot_be_read_is_tried_again(body: bytes) -> None:
     ],
 )
 def test_some_endings_are_for_good(ending: Ending, kind: type[ScubaError]) -> None:
-    assert type(permanent(ending, 0)) is kind
+    assert type(permanent(ending, 2)) is kind
 
 
 @pytest.mark.parametrize("code", [None, 1000, 1001, 1006, 1009, 1011, 4408, 4409, 4429, 4999])
 def test_the_others_are_not(code: int | None) -> None:
-    assert permanent(Ending(detail="", code=code), 0) is None
+    assert permanent(Ending(detail="", code=code), 99) is None
 
 
 def test_protocol_errors_are_for_good_only_when_repeated() -> None:
@@ -105,6 +105,11 @@ def test_protocol_errors_are_for_good_only_when_repeated() -> None:
 
     assert permanent(ending, 2) is None
     assert type(permanent(ending, 3)) is ScubaError
+
+
+def test_a_token_is_refused_for_good_when_it_is_refused_again() -> None:
+    assert permanent(Ending(detail="", code=4401), 1) is None
+    assert permanent(Ending(detail="", status=401), 1) is None
 
 
 def test_too_many_sockets_wait_half_a_minute() -> None:

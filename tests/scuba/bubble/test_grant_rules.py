@@ -1,5 +1,6 @@
 """GrantBook: whatever comes in between, what was told ends up as what is true."""
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -105,6 +106,7 @@ class GrantRules(RuleBasedStateMachine):
 
 
 TestGrantRules = GrantRules.TestCase
+TestGrantRules.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
 
 def test_a_change_of_role_alone_is_nothing() -> None:

@@ -1,16 +1,21 @@
 """The socket under every kind of bad weather: each event once, in order, and never for ever."""
 
 import logging
-from collections.abc import AsyncIterator
+import ssl
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock, memory_stream_pair, wait_all_tasks_blocked
+from trio_websocket import wrap_server_stream
 
 from actors.events import Event
 from actors.messages import CaughtUp, EventsSeen, GrantChange, ThreadGranted, ThreadInbox
 from scuba.bubble import BubbleClient, BubbleLog
+from scuba.bubble.address import Address
 from scuba.errors import ConfigError, IdentityRefused, ScubaError
 from tests.kit.scripted_peer import Json, Peer, Talk
 from tests.scuba.bubble.conftest import TOKEN
@@ -317,12 +322,20 @@ async def test_too_many_sockets_waits_half_a_minute(
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [(4401, IdentityRefused), (4403, IdentityRefused), (4426, ConfigError)]
+    ("code", "kind", "dials"),
+    [(4401, IdentityRefused, 2), (4403, IdentityRefused, 1), (4426, ConfigError, 1)],
 )
-async def test_a_refusal_for_good_ends_it_at_once(
-    autojump_clock: MockClock, peer: Peer, log: BubbleLog, code: int, kind: type[ScubaError]
+async def test_a_refusal_for_good_ends_it_soon(
+    autojump_clock: MockClock,
+    peer: Peer,
+    log: BubbleLog,
+    caplog: pytest.LogCaptureFixture,
+    code: int,
+    kind: type[ScubaError],
+    dials: int,
 ) -> None:
-    """Field case 8.1: no hammering, a clear word, and the token is not in it."""
+    """Field cases 8.1 and 12.1: no hammering, a clear word, and nowhere the token."""
+    caplog.set_level(logging.DEBUG)
 
     async def refuse(talk: Talk, frame: Json) -> None:
         await talk.send("server.error", code="unauthenticated", detail="no", fatal=True)
@@ -332,20 +345,42 @@ async def test_a_refusal_for_good_ends_it_at_once(
     with pytest.raises(kind, match="unauthenticated: no") as caught:
         await log.run()
 
-    assert peer.dials == 1
-    assert TOKEN not in repr(caught.value) + str(caught.value.hint)
+    assert peer.dials == dials
+    assert peer.heard[0]["token"] == TOKEN
+    assert TOKEN not in repr(caught.value) + caught.value.hint + caplog.text
+    told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    assert TOKEN not in "".join(told.format())
 
 
 async def test_a_token_that_is_revoked_later_ends_it_too(
     autojump_clock: MockClock, peer: Peer, log: BubbleLog
 ) -> None:
     """Field case 8.1."""
+
+    async def refuse(talk: Talk, frame: Json) -> None:
+        await talk.close(4401)
+
     with pytest.RaisesGroup(IdentityRefused):
         async with running(log):
+            peer.on["client.auth"] = refuse
             await peer.talks[0].close(4401)
             await trio.sleep(60)
 
-    assert peer.dials == 1
+    assert peer.dials == 2
+
+
+async def test_one_refusal_may_be_an_accident(
+    autojump_clock: MockClock, peer: Peer, log: BubbleLog
+) -> None:
+    """A server says 4401 to whoever was slow, too (8.2)."""
+    async with running(log):
+        for _ in range(3):
+            await peer.talks[-1].close(4401)
+            for _ in range(4):
+                await trio.sleep(20)
+                await peer.talks[-1].web_socket.ping()
+
+    assert peer.dials == 4
 
 
 async def test_protocol_errors_end_it_only_when_repeated(
@@ -531,3 +566,71 @@ async def test_the_grants_may_be_read_once_at_a_time(
                 with pytest.raises(RuntimeError, match="already"):
                     await log.grants(send)
                 tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def answering(
+    log_of: BubbleClient, answer: Callable[[trio.abc.Stream], Awaitable[None]]
+) -> AsyncIterator[tuple[BubbleLog, list[float]]]:
+    """Give a log whose connections are answered like that; and the times at which it dialled."""
+    dialled_at: list[float] = []
+    async with trio.open_nursery() as nursery:
+
+        async def dial(_address: Address, _context: ssl.SSLContext | None) -> trio.abc.Stream:
+            await trio.lowlevel.checkpoint()
+            dialled_at.append(trio.current_time())
+            client, server = memory_stream_pair()
+            nursery.start_soon(answer, server)
+            return client
+
+        log = BubbleLog(log_of, instance_id="i", principal_id="bot-research", dial=dial)
+        nursery.start_soon(log.run)
+        yield log, dialled_at
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("reply", [b"", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
+async def test_what_is_no_web_socket_is_left_at_once(
+    autojump_clock: MockClock, client: BubbleClient, reply: bytes
+) -> None:
+    """Not after the ten seconds that a slow server has."""
+
+    async def answer(stream: trio.abc.Stream) -> None:
+        await stream.receive_some(9999)
+        await stream.send_all(reply)
+        await stream.aclose()
+
+    async with answering(client, answer) as (_, dialled_at):
+        await trio.sleep(9)
+        assert len(dialled_at) >= 4
+
+
+async def test_an_upgrade_that_is_put_off_is_tried_when_the_server_says(
+    autojump_clock: MockClock, client: BubbleClient
+) -> None:
+    async def answer(stream: trio.abc.Stream) -> None:
+        async with trio.open_nursery() as nursery:
+            request = await wrap_server_stream(nursery, stream)
+            await request.reject(503, extra_headers=[(b"Retry-After", b"7")], body=b"stopping")
+            nursery.cancel_scope.cancel()
+
+    async with answering(client, answer) as (_, dialled_at):
+        await trio.sleep(30)
+
+    waits = [later - sooner for sooner, later in pairwise(dialled_at)]
+    assert len(waits) in (3, 4)
+    assert all(7 <= wait <= 11 for wait in waits)
+
+
+async def test_an_upgrade_that_is_forbidden_ends_it(
+    autojump_clock: MockClock, client: BubbleClient
+) -> None:
+    async def answer(stream: trio.abc.Stream) -> None:
+        async with trio.open_nursery() as nursery:
+            request = await wrap_server_stream(nursery, stream)
+            await request.reject(403)
+            nursery.cancel_scope.cancel()
+
+    with pytest.RaisesGroup(pytest.RaisesExc(IdentityRefused, match="answered with 403")):
+        async with answering(client, answer):
+            await trio.sleep(60)

@@ -2,6 +2,7 @@
 
 import pytest
 import trio
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -128,6 +129,7 @@ class SubscriptionRules(RuleBasedStateMachine):
 
 
 TestSubscriptionRules = SubscriptionRules.TestCase
+TestSubscriptionRules.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
 
 async def test_what_is_sent_is_the_latest_word_on_each_thread() -> None:
