@@ -55,6 +55,9 @@ def ended_at_start(returncode: int | None, error: str, stderr: Sequence[str]) ->
     if "No conversation found" in told:
         text = "The earlier conversation with the agent is gone; a new one begins."
         return SessionFailed("session_lost", text, detail, lost_session=True)
+    if "cannot be used with root" in told:
+        text = "The agent may not skip permissions as root. Correct `claude.permissionMode`."
+        return SessionFailed("bad_permission_mode", text, detail)
     if code := hinted(told):
         return SessionFailed(code, TEXTS[code], detail)
     if returncode is None:

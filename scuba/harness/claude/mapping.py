@@ -66,6 +66,8 @@ class Mapper:
         self.session_id = ""
         self.skipped = 0
         """Frames of types and shapes that are not known here (field case 9.7)."""
+        self.last_result: Result | None = None
+        """Of the latest turn that had one."""
         self._turn: Turn | None = None
         self._idle = True
         self._blocks = Blocks()
@@ -228,6 +230,7 @@ class Mapper:
         if turn is None or not (frame.num_turns or frame.is_error):
             return
         if turn.uuid in (frame.user_message_uuid, *(frame.user_message_uuids or ())):
+            self.last_result = frame
             turn.outcome = outcome_of(
                 frame,
                 interrupting=turn.interrupting,

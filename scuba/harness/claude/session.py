@@ -8,10 +8,10 @@ from typing import Any, Protocol, cast
 import msgspec
 import trio
 
-from actors.harness import AnySaid, Decision
+from actors.harness import AnySaid, Decision, TurnEnded
 from actors.ports import SessionFailed
 from scuba.harness.claude.failures import TEXTS, hinted
-from scuba.harness.claude.frames import Exited, Gone, Lifecycle, clean
+from scuba.harness.claude.frames import Exited, Frame, Gone, Lifecycle, Result, clean
 from scuba.harness.claude.mapping import Mapper, Turn
 from scuba.harness.claude.permissions import Permissions
 from scuba.harness.claude.queue import FrameQueue
@@ -66,9 +66,26 @@ class ClaudeSession:
             last = frames[-1]
             if isinstance(last, Exited):
                 self._ended = _death(last)
-            if said := self._mapper.map(frames, trio.current_time()):
+            if said := self._map(frames):
                 return said
         raise self._ended
+
+    def _map(self, frames: Sequence[Frame]) -> Sequence[AnySaid]:
+        """Map, and tell the operator what people need not know; never a word of anybody."""
+        skipped = self._mapper.skipped
+        said = self._mapper.map(frames, trio.current_time())
+        if self._mapper.skipped > skipped:
+            logger.debug("skipped %d frames of unknown kinds", self._mapper.skipped - skipped)
+        if said and isinstance(ended := said[-1], TurnEnded) and ended.status == "failed":
+            result = self._mapper.last_result or Result()
+            logger.warning(
+                "turn failed: %s (result %s, reason %s, API status %s)",
+                ended.code,
+                result.subtype,
+                result.terminal_reason,
+                result.api_error_status,
+            )
+        return said
 
     async def prompt(self, prompt_id: str, text: str) -> None:
         """Begin a turn. Raises SessionFailed when the CLI does not take it in time."""

@@ -114,6 +114,7 @@ def test_a_cli_the_system_refuses_to_run() -> None:
     [
         (1, "No conversation found with session ID: x", "session_lost", True),
         (1, "Invalid API key · Please run /login", "not_logged_in", False),
+        (1, "... cannot be used with root/sudo privileges", "bad_permission_mode", False),
         (0, "", "agent_start_failed", False),
         (-11, "", "agent_start_failed", False),
         (None, "no answer", "start_timeout", False),

@@ -156,7 +156,7 @@ async def test_two_threads_share_no_configuration_and_no_socket(settings: Claude
     assert all(
         os.path.dirname(env["CLAUDE_CONFIG_DIR"]).endswith("claude") for env in (first, second)
     )
-    assert not os.path.exists(first["TMPDIR"])
+    assert sockets(first["TMPDIR"]) == []
 
 
 def sockets(folder: str) -> list[Path]:

@@ -279,10 +279,13 @@ async def test_a_lost_conversation_is_told_from_other_failures(opened: Open) -> 
     assert caught.value.lost_session
 
 
-async def test_a_cli_that_is_not_logged_in_fails_its_turn(opened: Open) -> None:
-    """Field case 10.8: no empty success; the hint is no text of the model."""
+async def test_a_cli_that_is_not_logged_in_fails_its_turn(
+    opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Field case 10.8: no empty success; the hint is no text of the model; the log is specific."""
     async with opened() as session:
         said = await turn(session, {"login": 1})
+    assert "turn failed: not_logged_in (result success" in caplog.text
 
     assert words(said) == ""
     assert status(said) == "failed"
