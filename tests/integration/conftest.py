@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 import trio
 
+from tests.kit.apart import Apart, apart
 from tests.kit.person import Person, Talk, faults, person
-from tests.kit.program import Program, Running, Start, options, private_place
+from tests.kit.program import Program, Running, Start, local, private_place
 
 
 @pytest.fixture(scope="session")
 def scuba() -> Iterator[Running]:
     """`python -m scuba --model scripted`, one for all; also says so when it died of a test."""
     with private_place() as place:
-        program = Program(place, *options(place))
+        program = Program(place, *local(place))
         try:
             facts = trio.run(program.ready, place / "ready.json")
             yield Running(program, place, facts)
@@ -60,6 +61,13 @@ async def talk(scuba: Running, me: Person) -> AsyncIterator[Talk]:
     yield thread
     await thread.settle()
     assert not faults(await thread.events(begin))
+
+
+@pytest.fixture
+async def parted(start: Start, place: Path) -> AsyncIterator[Apart]:
+    """A server and a bot apart, with a network between them. The bot is not started yet."""
+    async with apart(start, place) as world:
+        yield world
 
 
 @pytest.hookimpl(wrapper=True)

@@ -94,7 +94,7 @@ async def test_no_word_of_one_thread_reaches_another(
     for word, other in (words, words[::-1]):
         assert other not in json.dumps(found[word])
         assert found[word].text().count(word) >= 5
-    sessions = scuba.place / "state" / "claude"
+    sessions = scuba.state / "claude"
     for thread, other in zip(threads, words[::-1], strict=True):
         kept = list((sessions / thread.thread_id).rglob("*.jsonl"))
         assert kept

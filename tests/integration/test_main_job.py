@@ -129,7 +129,7 @@ async def test_parallel_calls_are_decided_one_by_one_in_any_order(
 async def test_nobody_decides_without_the_right_to(scuba: Running, me: Person, talk: Talk) -> None:
     """Field case 3.3: a member, the bot itself and a stranger are refused; an approver may."""
     url = scuba.facts["url"]
-    local = json.loads((scuba.place / "state" / "local.json").read_bytes())
+    local = json.loads((scuba.state / "local.json").read_bytes())
     (member, token), (approver, other_token) = await me.new_bot(), await me.new_bot()
     await me.grant(talk.thread_id, member, "member")
     await me.grant(talk.thread_id, approver, "approver")
@@ -226,7 +226,7 @@ async def test_a_long_output_arrives_within_the_limits_of_an_event(talk: Talk) -
 
 def tool_result(scuba: Running, talk: Talk, asked: Asked) -> str:
     """Return what the model was told of a call, by the CLI's own transcript."""
-    session = scuba.place / "state" / "claude" / talk.thread_id
+    session = scuba.state / "claude" / talk.thread_id
     for transcript in session.rglob("*.jsonl"):
         for line in filter(None, transcript.read_text().split("\n")):
             message = json.loads(line).get("message") or {}

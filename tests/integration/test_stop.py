@@ -9,17 +9,15 @@ import trio
 
 from tests.kit.person import Talk, faults, person
 from tests.kit.processes import with_argument
-from tests.kit.program import STOP_S, Running, Start, options
+from tests.kit.program import STOP_S, Running, Start, local
 
 NAP = "sleep 93.25"
 
 
 async def running(start: Start, place: Path) -> Running:
     """Start a local scuba in `place`, where an earlier one may have been."""
-    ready = place / "ready.json"
-    ready.unlink(missing_ok=True)
-    program = start(place, *options(place))
-    return Running(program, place, await program.ready(ready))
+    program = start(place, *local(place))
+    return Running(program, place, await program.ready(place / "ready.json"))
 
 
 @pytest.mark.slow

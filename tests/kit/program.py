@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,6 +189,11 @@ class Running:
     """What its ready file says."""
 
     @property
+    def state(self) -> Path:
+        """Where it keeps everything."""
+        return self.place / "home" / ".local" / "state" / "scuba" / "local"
+
+    @property
     def work(self) -> Path:
         """Where its tools work."""
         return self.place / "work"
@@ -250,11 +255,8 @@ def run(
     )
 
 
-def options(place: Path, *more: str) -> Sequence[str]:
-    """Return the options of a local scuba that keeps to `place` and tells when it is ready."""
-    return [
-        *("--port", "0", "--model", "scripted"),
-        *("--state-dir", str(place / "state"), "--cwd", str(place / "work")),
-        *("--ready-file", str(place / "ready.json")),
-        *more,
-    ]
+def local(place: Path, *more: str) -> list[str]:
+    """Return the arguments of a local scuba that tells when it is ready. All else is default."""
+    ready = place / "ready.json"
+    ready.unlink(missing_ok=True)
+    return ["--port", "0", "--model", "scripted", "--ready-file", str(ready), *more]
