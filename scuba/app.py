@@ -26,6 +26,7 @@ from scuba.bubble.log import BubbleLog
 from scuba.errors import IdentityRefused
 from scuba.harness.claude.environment import scrub_environment
 from scuba.harness.claude.harness import ClaudeHarness
+from scuba.harness.claude.processes import become_subreaper, reap_adopted
 from scuba.harness.claude.settings import ClaudeSettings
 from scuba.harness.scripted import API_KEY, MODEL, serve_scripted
 from scuba.journal import JOURNAL_NAME, hold_state_dir, open_journal
@@ -46,6 +47,7 @@ logger = logging.getLogger(__name__)
 STORE_NAME = "bubble.db"
 SCRIPTED = "scripted"
 WHOAMI_RETRY_S = 2.0
+REAP_S = 30.0
 SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 Announce = Callable[[Local], None]
 
@@ -117,6 +119,7 @@ async def _bot(
 ) -> None:
     """Run one bot until `stop`; started once its identity is confirmed and its grants are open."""
     principal_id = policy.own_principal_id
+    become_subreaper()
     with log.bound(principal_id=principal_id):
         harness = ClaudeHarness(claude)
         await _confirm_identity(client, principal_id, stop)
@@ -126,6 +129,7 @@ async def _bot(
             trio.open_nursery() as nursery,
         ):
             nursery.start_soon(harness.warm_up, name="warm up the harness")
+            nursery.start_soon(_reap_now_and_then, name="reap orphans")
             with trio.CancelScope() as connecting:
                 nursery.start_soon(_cancel_at, stop, connecting)
                 await nursery.start(bubble_log.run)
@@ -210,6 +214,13 @@ def _claude_settings(
         env=claude.env,
         withheld=withheld,
     )
+
+
+async def _reap_now_and_then() -> None:
+    """Give what a tool left behind its grave: as their adopter we have to."""
+    while True:
+        await trio.sleep(REAP_S)
+        await trio.to_thread.run_sync(reap_adopted)
 
 
 async def _cancel_at(stop: trio.Event, scope: trio.CancelScope) -> None:

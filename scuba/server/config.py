@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -54,6 +55,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     failed_logins: Rate = Rate(20 / 60, 20)
 
 
+@lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
     """Tell whether a host name or address stays on this machine."""
     name = host.strip("[]").lower()
