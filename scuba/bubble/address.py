@@ -2,6 +2,7 @@
 
 from urllib.parse import quote, urlsplit
 
+import httpcore
 import msgspec
 
 from scuba.errors import ConfigError
@@ -23,6 +24,13 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         """Return what stands in a `Host` header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.secure else 80) else f"{host}:{self.port}"
+
+    def at(self, target: str) -> httpcore.URL:
+        """Return the URL of a request target, which begins with the prefix."""
+        scheme = b"https" if self.secure else b"http"
+        return httpcore.URL(
+            scheme=scheme, host=self.host.encode(), port=self.port, target=target.encode()
+        )
 
     @property
     def base(self) -> str:

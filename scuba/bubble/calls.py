@@ -1,11 +1,10 @@
 """One HTTP call: sent once, answered within its deadline, the token never shown."""
 
 import ssl
-from collections.abc import Callable
-from types import TracebackType
 from typing import Self, TypeVar
+from urllib.parse import urlencode
 
-import httpx
+import httpcore
 import msgspec
 import trio
 
@@ -14,6 +13,7 @@ from scuba import wire
 from scuba.bubble.address import Address
 from scuba.bubble.answers import decoded, failure
 from scuba.bubble.causes import cause_of
+from scuba.bubble.network import Network
 from scuba.secret import Secret
 
 T = TypeVar("T")
@@ -26,13 +26,15 @@ AT_ONCE = 16
 IDLE_S = 30.0
 """An unused connection is kept as long as this."""
 
+FAILURES = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException)
+
 _encode = msgspec.json.Encoder().encode
 
 
-class Body(httpx.AsyncByteStream):
+class Body:
     """A request's body in one piece.
 
-    That of httpx is an async generator, which a call that is cancelled while it sends leaves open.
+    httpcore's is an async generator, which a call that is cancelled while it sends leaves open.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -51,43 +53,27 @@ class Body(httpx.AsyncByteStream):
 
 
 class Calls:
-    """Owns the connection pool; `async with` opens and closes it."""
+    """Owns the connection pool; `async with` closes it. Knows no proxy and follows no redirect."""
 
-    def __init__(
-        self, address: Address, token: Secret, verify: Callable[[], ssl.SSLContext]
-    ) -> None:
-        self._base = address.base
+    def __init__(self, address: Address, token: Secret, context: ssl.SSLContext | None) -> None:
+        self._address, self._token = address, token
         self._places = trio.CapacityLimiter(AT_ONCE)
-        self._http = httpx.AsyncClient(
-            headers={
-                "Authorization": f"Bearer {token.reveal()}",
-                "Accept": "application/json",
-                "Accept-Encoding": "identity",
-            },
-            verify=verify() if address.secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-            timeout=httpx.Timeout(CALL_S, connect=CONNECT_S),
-            limits=httpx.Limits(
-                max_connections=AT_ONCE,
-                max_keepalive_connections=AT_ONCE,
-                keepalive_expiry=IDLE_S,
-            ),
-            follow_redirects=False,
-            trust_env=False,  # a proxy of the environment would be given the token
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=context,
+            max_connections=AT_ONCE,
+            max_keepalive_connections=AT_ONCE,
+            keepalive_expiry=IDLE_S,
+            network_backend=Network(),
         )
 
     async def __aenter__(self) -> Self:
-        """Open the connection pool."""
-        await self._http.__aenter__()
+        """Return the calls; connections are made when they are needed."""
+        await trio.lowlevel.checkpoint()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close every connection."""
-        await self._http.__aexit__(kind, error, traceback)
+        await self._pool.aclose()
 
     async def call(
         self,
@@ -110,31 +96,45 @@ class Calls:
         body: wire.Struct | None = None,
     ) -> bytes:
         """Return a good answer as it came; raises Unavailable or Refused."""
+        target = self._address.prefix + route + (f"?{urlencode(query)}" if query else "")
         content = b"" if body is None else _encode(body)
-        request = self._http.build_request(
-            method,
-            self._base + route,
-            params=query,
-            content=content,
-            headers=None if body is None else {"Content-Type": "application/json"},
-        )
-        request.stream = Body(content)
-        answer = await self._exchange(request)
+        answer = await self._exchange(method, target, content)
         # Raised out here, so that no traceback leads to the frames below, which hold the token.
         if isinstance(answer, Refused | Unavailable):
             raise answer
         return answer
 
-    async def _exchange(self, request: httpx.Request) -> bytes | Refused | Unavailable:
-        asked = f"{request.method} {request.url.path}"
+    async def _exchange(
+        self, method: str, target: str, content: bytes
+    ) -> bytes | Refused | Unavailable:
+        asked = f"{method} {target.partition('?')[0]}"
         try:
             with trio.fail_after(CALL_S):
                 async with self._places:
-                    response = await self._http.send(request)
+                    response = await self._pool.request(
+                        method,
+                        self._address.at(target),
+                        headers=self._headers(content),
+                        content=Body(content),
+                        extensions={"timeout": {"connect": CONNECT_S}},
+                    )
         except trio.TooSlowError:
             return Unavailable(f"{asked}: no answer within {CALL_S:g} s")
-        except httpx.HTTPError as error:
+        except FAILURES as error:
             return Unavailable(f"{asked}: {cause_of(error)}")
-        if response.is_success:
+        if 200 <= response.status < 300:
             return response.content
-        return failure(response.status_code, response.headers, response.content)
+        return failure(response.status, _by_name(response.headers), response.content)
+
+    def _headers(self, content: bytes) -> list[tuple[bytes, bytes]]:
+        headers = [
+            (b"Host", self._address.authority.encode()),
+            (b"Authorization", f"Bearer {self._token.reveal()}".encode()),
+            (b"Accept", b"application/json"),
+            (b"Content-Length", str(len(content)).encode()),
+        ]
+        return [*headers, (b"Content-Type", b"application/json")] if content else headers
+
+
+def _by_name(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}

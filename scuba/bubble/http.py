@@ -6,13 +6,13 @@ from functools import cached_property
 from types import TracebackType
 from typing import Self
 
-import httpx
 import msgspec
 
 from actors.ports import Unavailable
 from scuba import wire
 from scuba.bubble.address import fill, parse_address
 from scuba.bubble.calls import Calls
+from scuba.bubble.network import trusting_context
 from scuba.errors import ConfigError
 from scuba.secret import Secret, token_mistake
 from scuba.wire import Route
@@ -52,7 +52,7 @@ class BubbleClient:
         token: str,
         *,
         allow_insecure: bool = False,
-        verify: Callable[[], ssl.SSLContext] = httpx.create_ssl_context,
+        verify: Callable[[], ssl.SSLContext] = trusting_context,
     ) -> None:
         """Raise ConfigError for a URL that 1.1 forbids or a token that can be none.
 
@@ -66,7 +66,7 @@ class BubbleClient:
             raise ConfigError(f"the Bubble token {mistake}", "give the token that was minted")
         self.token = Secret(token.strip())
         try:
-            self._calls = Calls(self.address, self.token, verify)
+            self._calls = Calls(self.address, self.token, verify() if self.address.secure else None)
         except OSError as error:
             raise ConfigError(
                 f"the certificates to trust cannot be read: {error}",

@@ -1,6 +1,8 @@
 """BubbleClient against bytes on a wire: every answer is a value, Unavailable or Refused."""
 
+import gc
 import logging
+import random
 import ssl
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,6 +17,7 @@ from scuba import wire
 from scuba.bubble import BubbleClient, calls
 from scuba.errors import ConfigError
 from tests.kit.listening import tls_pair
+from tests.kit.sockets import open_sockets, until
 from tests.scuba.bubble.conftest import TOKEN
 
 INFO = msgspec.json.encode(
@@ -193,3 +196,35 @@ async def test_tls_is_checked_and_spoken() -> None:
             with pytest.raises(Unavailable, match="certificate verify failed"):
                 await stranger.info()
     assert len(canned.requests) == 1
+
+
+async def test_a_handshake_that_is_cancelled_leaves_no_socket() -> None:
+    """Field case 8.9, under TLS: without help from the garbage collector."""
+    server_context, client_context = tls_pair()
+    moments = random.Random(3)
+
+    async def handler(stream: trio.abc.Stream) -> None:
+        assert isinstance(stream, trio.SocketStream)
+        with suppress(trio.BrokenResourceError):
+            await Canned(answer(INFO))(trio.SSLStream(stream, server_context, server_side=True))
+
+    async with client_of(handler) as plain:
+        url = f"https://127.0.0.1:{plain.address.port}"
+        before = open_sockets()
+        gc.disable()
+        try:
+            async with BubbleClient(url, TOKEN, verify=lambda: client_context) as client:
+
+                async def call_for(seconds: float) -> None:
+                    with trio.move_on_after(seconds), suppress(Unavailable):
+                        await client.info()
+
+                for _ in range(5):
+                    async with trio.open_nursery() as nursery:
+                        for _ in range(20):
+                            nursery.start_soon(call_for, moments.random() * 0.05)
+                await client.info()
+            await until(lambda: open_sockets() <= before)
+            assert open_sockets() <= before
+        finally:
+            gc.enable()

@@ -1,9 +1,8 @@
 """BubbleLog against our own server, over real sockets: the port's promises, end to end."""
 
-import os
 import random
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -41,6 +40,7 @@ from scuba.server import ServerConfig, serve_bubble
 from scuba.server.config import Rate
 from scuba.server.store import SYSTEM, open_store
 from tests.kit.fake_server import FakeServer, fake_server
+from tests.kit.sockets import open_sockets, until
 
 FAST = ServerConfig(appends=Rate(10**6, 10**6), requests=Rate(10**6, 10**6), heartbeat_s=0.2)
 
@@ -332,19 +332,6 @@ async def test_cancelled_appends_leave_no_connection_behind(server: FakeServer) 
     await until(lambda: open_sockets() <= before)
 
     assert open_sockets() <= before
-
-
-def open_sockets() -> int:
-    """Return how many sockets this process has, the server's ends among them."""
-    links = (Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd"))
-    return sum(str(os.readlink(link)).startswith("socket:") for link in links if link.is_symlink())
-
-
-async def until(is_true: Callable[[], bool]) -> None:
-    """Look again and again, for at most five seconds, at what nothing tells of."""
-    with trio.move_on_after(5):
-        while not is_true():  # noqa: ASYNC110  # the system tells nobody that a socket is closed
-            await trio.sleep(0.02)
 
 
 async def test_following_a_thread_as_a_person(server: FakeServer) -> None:
