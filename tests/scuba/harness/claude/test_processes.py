@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from scuba.harness.claude.processes import TAG, descendants, end_tree, look, processes, tagged
+from scuba.harness.claude.processes import TAG, Tree, descendants, end_tree, look, processes, tagged
 from tests.kit.processes import Process, assert_none_left
 from tests.kit.processes import descendants as census
 
@@ -85,6 +85,21 @@ async def test_a_tool_that_hides_its_environment_is_found_by_descent() -> None:
     cli = await start(f"env -i setsid {MINUTE} & wait")
 
     await assert_ended(cli, census(cli.pid), within_s=8)
+
+
+async def test_a_tree_can_be_looked_at_from_a_worker_thread_while_its_cli_ends() -> None:
+    """The end of a process is the loop's to notice: a thread that asks for it would fail."""
+    cli = await start(f"setsid {MINUTE} & read", ready=1)
+    tree, left = Tree(cli.pid, "mine"), census(cli.pid)
+    cli.kill()
+    with trio.fail_after(10):
+        while (seen := look(cli.pid)) is None or seen.state != "Z":
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        while await trio.to_thread.run_sync(tree.sweep, False):  # noqa: ASYNC110  # nobody tells us
+            await trio.sleep(0.02)
+        await cli.wait()
+
+    await assert_none_left(left, 0)
 
 
 async def test_a_polite_cli_costs_no_wait() -> None:
