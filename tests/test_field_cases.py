@@ -1,0 +1,64 @@
+"""Each field case that is acceptance has a test that names it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+ACCEPTANCE = """
+1.7
+2.1 2.2 2.3 2.4 2.5 2.7
+3.1 3.2 3.3 3.4 3.6 3.10
+4.1 4.2 4.3 4.4 4.6 4.7 4.8 4.9
+8.6 8.7 8.9
+9.1 9.2 9.3 9.4 9.7
+10.2 10.3 10.4 10.7 10.8
+11.1 11.2 11.3
+12.1 12.2
+13.3 13.5
+"""
+NAMED = re.compile(r"Field cases? ((?:\d+\.\d+(?:, | and )?)+)")
+
+
+def named(docstring: str) -> set[str]:
+    """Return the cases that a docstring names: "Field cases 3.10 and 4.3"."""
+    text = " ".join(docstring.split())
+    return {case for found in NAMED.findall(text) for case in re.findall(r"\d+\.\d+", found)}
+
+
+def docstrings(path: Path) -> Iterator[str]:
+    """Yield the docstrings of the test functions in a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith(
+            "test"
+        ):
+            yield ast.get_docstring(node) or ""
+
+
+def covered() -> set[str]:
+    """Return the cases that some test names."""
+    files = TESTS.rglob("test_*.py")
+    return set().union(*(named(text) for path in files for text in docstrings(path)))
+
+
+def test_every_case_that_is_acceptance_is_named_by_a_test() -> None:
+    missing = set(ACCEPTANCE.split()) - covered()
+
+    assert not missing
+
+
+@pytest.mark.parametrize(
+    ("docstring", "cases"),
+    [
+        ("Field case 2.3: the promise.", {"2.3"}),
+        ("Field cases 3.10 and 4.3.", {"3.10", "4.3"}),
+        ("Field cases 9.1, 9.2 and\n    9.4: over a line.", {"9.1", "9.2", "9.4"}),
+        ("Protocol 5.3, and field cases in general.", set()),
+        ("", set()),
+    ],
+)
+def test_cases_are_read_from_a_docstring(docstring: str, cases: set[str]) -> None:
+    assert named(docstring) == cases
