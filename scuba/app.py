@@ -169,8 +169,16 @@ async def _server(
     options: LocalOptions | ServeOptions, state_dir: Path
 ) -> AsyncGenerator[tuple[Store, str]]:
     """Serve Bubble as long as the block runs; yields the store and the base URL."""
-    bind = options.bind if isinstance(options, ServeOptions) else "127.0.0.1"
-    config = ServerConfig(bind=bind, port=options.port)
+    config = ServerConfig(port=options.port)
+    if isinstance(options, ServeOptions):
+        config = ServerConfig(
+            bind=options.bind,
+            port=options.port,
+            tls_cert=options.tls_cert,
+            tls_key=options.tls_key,
+            trusted_proxy=options.trusted_proxy,
+            allow_insecure=options.allow_insecure,
+        )
     stop = trio.Event()
     async with open_store(state_dir / STORE_NAME) as store, trio.open_nursery() as nursery:
         url = await nursery.start(partial(serve_bubble, store, config, stop=stop))

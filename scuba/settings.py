@@ -149,6 +149,10 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     bind: str
     port: int
     state_dir: Path
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    trusted_proxy: bool = False
+    allow_insecure: bool = False
     pretty: bool
     level: Level
 
@@ -248,10 +252,14 @@ def _object(value: object) -> dict[str, Any]:
 
 def _sound(token: str | None, where: str) -> str:
     if token is None:
-        raise ConfigError(f"no token: {where} is not set", "put the token there, or name another place")
+        raise ConfigError(
+            f"no token: {where} is not set", "put the token there, or name another place"
+        )
     token = token.strip()
     if wrong := token_mistake(token):
-        raise ConfigError(f"no token: {where} {wrong}", "put the token there, or name another place")
+        raise ConfigError(
+            f"no token: {where} {wrong}", "put the token there, or name another place"
+        )
     return token
 
 

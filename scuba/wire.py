@@ -107,7 +107,7 @@ class Grant(Struct, frozen=True, kw_only=True):
     created_at: str | None = None
     joined_seq: int | None = None
     last_seq: int | None = None
-    open_runs: list[str] = []
+    open_runs: list[str] | None = None
 
 
 class WhoAmI(Struct, frozen=True, kw_only=True):

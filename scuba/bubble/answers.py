@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from actors.ports import Refused, Unavailable
+from scuba import wire
 from scuba.wire import ProblemBody
 
 T = TypeVar("T")
@@ -28,7 +29,7 @@ def decoded(body: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
     Not Refused: the server may have done what was asked, so the same call is made again.
     """
     try:
-        return decoder.decode(body)
+        return wire.decode(decoder, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         mistake = str(error)
     raise Unavailable(f"the server's answer cannot be read: {mistake}")

@@ -110,5 +110,5 @@ def _granted(thread_id: str, grant: wire.Grant) -> ThreadGranted:
         thread_id=thread_id,
         joined_seq=_joined(grant),
         last_seq=grant.last_seq,
-        open_runs=tuple(grant.open_runs),
+        open_runs=tuple(grant.open_runs or ()),
     )

@@ -200,8 +200,8 @@ def _hello(token: Secret, instance_id: str) -> str:
 
 def _decoded(message: str | bytes) -> wire.ServerFrame | None:
     try:
-        return _frame.decode(message)
-    except (msgspec.DecodeError, RecursionError) as error:
+        return wire.decode(_frame, message)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if isinstance(message, str) and _is_unknown(message):
             return None
         mistake = str(error)

@@ -87,8 +87,23 @@ def run(config: Path | None, check: bool) -> None:
     type=click.Path(file_okay=False),
     help="Where everything is kept. Default: scuba/local below $XDG_STATE_HOME or ~/.local/state.",
 )
+@click.option("--tls-cert", type=click.Path(dir_okay=False), help="A certificate chain, PEM.")
+@click.option("--tls-key", type=click.Path(dir_okay=False), help="Its key, PEM.")
+@click.option("--trusted-proxy", is_flag=True, help="A proxy in front of it does TLS.")
+@click.option("--allow-insecure", is_flag=True, help="Other machines may come without TLS.")
 @log_options
-def serve(port: int, bind: str, state_dir: str | None, pretty: bool | None, level: str) -> None:
+def serve(
+    *,
+    port: int,
+    bind: str,
+    state_dir: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    trusted_proxy: bool,
+    allow_insecure: bool,
+    pretty: bool | None,
+    level: str,
+) -> None:
     """Run only the server.
 
     Its first start makes a user and shows the user's token, once.
@@ -97,6 +112,10 @@ def serve(port: int, bind: str, state_dir: str | None, pretty: bool | None, leve
         bind=bind,
         port=port,
         state_dir=_state_dir(state_dir),
+        tls_cert=Path(tls_cert).absolute() if tls_cert else None,
+        tls_key=Path(tls_key).absolute() if tls_key else None,
+        trusted_proxy=trusted_proxy,
+        allow_insecure=allow_insecure,
         pretty=_for_people(pretty),
         level=cast(Level, level),
     )

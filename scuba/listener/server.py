@@ -38,7 +38,7 @@ def hint(error: OSError) -> str:
     """Return what a person can do about a port that cannot be had."""
     match error.errno:
         case errno.EADDRINUSE:
-            return "another program has this port: stop it, or choose another port (--port; 0 takes any)"
+            return "another program has this port: stop it, or choose another port (--port)"
         case errno.EACCES | errno.EPERM:
             return "ports below 1024 need privileges: choose a higher one"
         case errno.EADDRNOTAVAIL:

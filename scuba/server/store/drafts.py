@@ -146,7 +146,7 @@ def _read(event: wire.NewEvent, key: str | None, index: int, limits: wire.Limits
         # Some faults are seen only after the digest: it must exist for whatever can be read.
         draft.digest = content_digest(event.type, event.run_id, payload)
         _check_forms(draft)
-        _check_payload(draft, payload, index)
+        _check_payload(draft, payload)
     except Problem as fault:
         draft.fault = Problem(
             fault.status, fault.code, f"events[{index}]: {fault.detail}", index=index
@@ -180,18 +180,18 @@ def _check_forms(draft: Draft) -> None:
         raise Problem(400, "invalid_event", f"{draft.type} needs a runId")
 
 
-def _check_payload(draft: Draft, payload: dict[str, Any], index: int) -> None:
+def _check_payload(draft: Draft, payload: dict[str, Any]) -> None:
     shape = _SHAPES.get(draft.type)
     if draft.type == "message_part":
-        _check_part(draft, payload, index)
+        _check_part(draft, payload)
     elif shape is not None:
         _check_shape(draft, payload, shape)
     elif VENDOR_TYPE.fullmatch(draft.type) is None:
         raise Problem(400, "invalid_event", "type is not one of chapter 5.2, nor x.<vendor>.<name>")
 
 
-def _check_part(draft: Draft, payload: dict[str, Any], index: int) -> None:
-    chunk = check_chunk(payload.get("chunk"), f"events[{index}].payload.chunk")
+def _check_part(draft: Draft, payload: dict[str, Any]) -> None:
+    chunk = check_chunk(payload.get("chunk"), "payload.chunk")
     draft.chunk_type = chunk["type"]
     if draft.chunk_type in CALL_OPENERS:
         draft.tool_call_id = chunk["toolCallId"]
