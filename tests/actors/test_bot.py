@@ -6,7 +6,15 @@ import trio.testing
 from trio.testing import MockClock
 
 from actors.conversation import Conversation
-from actors.events import ApprovalGiven, InterruptRequested, Part, RunFinished, SeenChunk, Unknown
+from actors.events import (
+    ApprovalGiven,
+    InterruptRequested,
+    Part,
+    ResultGiven,
+    RunFinished,
+    SeenChunk,
+    Unknown,
+)
 from actors.harness import PermissionAsked, TextSaid, ToolCalled, ToolReturned
 from actors.ports import Position, SessionFailed, Unavailable
 from tests.kit.bot import ROOM, Bot, bot_in_room
@@ -157,6 +165,30 @@ async def test_a_member_and_the_bot_itself_decide_nothing_and_are_told_once(
 
         assert session.decisions == []
         assert bot.log.shown(ROOM).count("data-notice") == 1
+
+
+async def test_a_result_given_in_the_tools_place_is_the_outcome_and_the_call_does_not_run(
+    autojump_clock: MockClock,
+) -> None:
+    async with bot_in_room() as bot:
+        bot.harness.prepare = quiet
+        bot.log.say(ROOM, "build it")
+        run = await run_id(bot)
+        session = bot.harness.of(ROOM)
+        session.say(*ASKED)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        given = ResultGiven(tool_call_id="c1", output={"built": 3})
+        bot.log.add(ROOM, BEN, given, run_id=run, role="tool_runner")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+
+        ((_, decision),) = session.decisions
+        assert not decision.allowed
+        assert BEN in decision.message
+        assert '{"built":3}' in decision.message
+        session.say(ToolReturned(tool_call_id="c1", output=decision.message, is_error=True))
+        session.end()
+        await bot.until_finished(1)
+        assert bot.log.shown(ROOM)[-2:] == ["tool-output-available", "completed"]
 
 
 async def test_an_interrupt_ends_the_run_as_interrupted_and_settles_parked_approvals(

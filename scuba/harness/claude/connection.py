@@ -25,7 +25,6 @@ from claude_agent_sdk import (
     __version__,
 )
 
-from actors.harness import Decision
 from actors.ports import SessionFailed
 from scuba.harness.claude.checks import check, could_not_start, ended_at_start
 from scuba.harness.claude.environment import child_environment
@@ -174,7 +173,7 @@ class Connection:
             return PermissionResultAllow(
                 updated_input=tool_input if changed is None else every_text(sound, changed)
             )
-        return PermissionResultDeny(message=sound(message_of(decision)))
+        return PermissionResultDeny(message=sound(decision.message).strip() or NO_REASON)
 
     async def _close(self) -> None:
         """End the processes while reading on, so that the CLI can flush what it has."""
@@ -190,12 +189,3 @@ class Connection:
         self._frames.discard()
         if self._place is not None:
             await trio.to_thread.run_sync(shutil.rmtree, self._place.temp_dir, True)
-
-
-def message_of(decision: Decision) -> str:
-    """Return what the model is told of a denial; never empty."""
-    if decision.supplied is None:
-        return decision.message.strip() or NO_REASON
-    output = decision.supplied.output
-    told = output if isinstance(output, str) else msgspec.json.encode(output).decode()
-    return f"Somebody answered this call in the tool's place. Its result: {told}"

@@ -6,7 +6,6 @@ of 100 messages stays empty, and neither a slow session nor a long answer holds 
 """
 
 import contextlib
-import logging
 import subprocess
 import uuid
 from collections import deque
@@ -60,11 +59,6 @@ Control = ControlRequest | ControlCancel
 
 class Broken(CLIConnectionError, Gone):
     """The CLI cannot be spoken to any more; in the SDK's terms, and in ours."""
-
-
-# The reader raises also at a clean end, or pending requests of the SDK would wait for 60 s; that
-# is no "fatal error", and the session tells the cause itself.
-logging.getLogger("claude_agent_sdk._internal.query").setLevel(logging.CRITICAL)
 
 
 def command_line(options: ClaudeAgentOptions) -> list[str]:

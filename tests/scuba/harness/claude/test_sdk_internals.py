@@ -3,7 +3,6 @@
 import importlib.metadata
 import inspect
 import json
-import logging
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -252,12 +251,6 @@ def test_what_the_transport_raises_is_the_sdks_own_error_too() -> None:
     assert issubclass(Broken, CLIConnectionError)
     assert issubclass(CLIConnectionError, ClaudeSDKError)
     assert issubclass(ProcessError, ClaudeSDKError)
-
-
-def test_the_end_of_a_cli_is_no_fatal_error_in_the_log() -> None:
-    logger = logging.getLogger("claude_agent_sdk._internal.query")
-
-    assert not logger.isEnabledFor(logging.ERROR)
 
 
 def test_nothing_but_the_connection_loads_the_sdk() -> None:

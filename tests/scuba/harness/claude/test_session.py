@@ -475,9 +475,8 @@ def call(call_id: str, command: str) -> dict[str, Any]:
             '{"behavior": "deny", "message": "not today"}',
         ),
         (
-            Decision(allowed=False, supplied=Supplied({"n": 4})),
-            '{"behavior": "deny", "message": "Somebody answered this call in the tool\'s place.'
-            ' Its result: {\\"n\\":4}"}',
+            Decision(allowed=False, message="Ben says 4", supplied=Supplied({"n": 4})),
+            '{"behavior": "deny", "message": "Ben says 4"}',
         ),
     ],
     ids=["allow", "allow changed", "deny", "deny blank", "deny why", "supplied"],
