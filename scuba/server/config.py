@@ -80,8 +80,8 @@ def _mistakes(config: ServerConfig) -> list[str]:
         f"port: {config.port} is not within 0 to 65535": not 0 <= config.port <= 65_535,
         f"prefix: {config.prefix!r} is not like /path": not _PREFIX.fullmatch(config.prefix),
         "tlsCert and tlsKey: both or neither": tls and None in (config.tls_cert, config.tls_key),
-        f"bind: {config.bind!r} can be reached from other machines; that needs TLS "
-        "(--tls-cert, --tls-key), a proxy that does it (--trusted-proxy), or --allow-insecure": not (
+        f"bind: {config.bind!r} can be reached from other machines; that needs TLS (--tls-cert, "
+        "--tls-key), a proxy that does it (--trusted-proxy), or --allow-insecure": not (
             is_loopback(config.bind) or tls or config.trusted_proxy or config.allow_insecure
         ),
         "heartbeatS, writeS, authS: each must be above 0": min(
