@@ -109,7 +109,7 @@ def _payload(size: int) -> msgspec.Raw:
 async def test_it_is_not_served_to_other_machines_in_the_clear() -> None:
     """Chapter 14.2."""
     async with open_store(None) as store:
-        with pytest.raises(ConfigError, match="trustedProxy"):
+        with pytest.raises(ConfigError, match="--trusted-proxy"):
             await serve_bubble(store, ServerConfig(bind="0.0.0.0"), stop=trio.Event())
 
 
