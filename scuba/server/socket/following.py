@@ -131,7 +131,8 @@ class Following:
 
     async def _go_on(self, subscription: Subscription, *, progress: bool) -> None:
         goal = subscription.due()
-        if progress and subscription.behind:
+        # What was said while it subscribed lies beyond the goal, and no further news may come
+        if subscription.behind and (progress or goal is not None):
             self.moved(subscription)
         if goal is not None:
             caught_up = wire.ServerCaughtUp(thread_id=subscription.thread_id, seq=goal)

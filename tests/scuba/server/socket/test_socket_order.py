@@ -230,3 +230,35 @@ async def test_what_was_read_while_access_ended_is_not_sent(nursery: trio.Nurser
     await _pause(0)
 
     assert watcher.kinds == ["server.ready", "server.subscribed", "server.unsubscribed"]
+
+
+class LateStore(ModelStore):
+    """A store whose answer about a role waits for a sign, and is old by then."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.looked, self.go_on = trio.Event(), trio.Event()
+
+    async def role_on(self, caller: Caller, thread_id: str) -> tuple[str | None, int]:
+        found = await super().role_on(caller, thread_id)
+        self.looked.set()
+        await self.go_on.wait()
+        return found
+
+
+async def test_what_is_said_while_a_reader_at_the_head_subscribes_comes(
+    nursery: trio.Nursery,
+) -> None:
+    """Field case 2.2: the head it is told is old, and nothing more happens on that thread."""
+    store = LateStore()
+    store.append("thr_a", 3)
+    watcher = Watcher(store)
+    nursery.start_soon(watcher.run, make_app(cast("Store", store), ServerConfig()))
+    watcher.send("client.auth", token="t")
+    watcher.send("client.subscribe", threadId="thr_a", after=3)
+    await store.looked.wait()
+    store.append("thr_a", 3)
+    store.go_on.set()
+    await _pause(0)
+
+    watcher.check_settled()
