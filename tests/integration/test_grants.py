@@ -5,7 +5,7 @@ import json
 import trio
 
 from tests.kit.person import Person, Seen, Talk
-from tests.kit.processes import assert_none_left, with_argument
+from tests.kit.processes import assert_none_left
 from tests.kit.program import Running
 
 NAP = "sleep 97.5"
@@ -36,9 +36,7 @@ async def test_a_revoked_thread_ends_at_once_and_no_other_notices(
         at, lambda seen: seen.calls() if len(seen.calls()) == 2 else None, "two calls"
     )
     await thread.allow(calls[0])
-    with trio.fail_after(30):
-        while len(with_argument(NAP)) < 2:  # noqa: ASYNC110  # nobody tells us
-            await trio.sleep(0.05)
+    await scuba.program.runs(NAP, 2)
     theirs = scuba.program.family() - before
     elsewhere = await talk.say("%%say one\n%%sleep 3\n%%say two")
     await talk.started(elsewhere)

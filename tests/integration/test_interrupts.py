@@ -2,10 +2,8 @@
 
 import time
 
-import trio
-
 from tests.kit.person import Asked, Seen, Talk
-from tests.kit.processes import with_argument
+from tests.kit.processes import assert_none_left
 from tests.kit.program import Running
 
 BUDGETS_S = 18.0
@@ -41,15 +39,14 @@ async def test_a_running_tool_is_stopped_with_all_it_started(scuba: Running, tal
     at = await talk.say(f'%%tool Bash {{"command": "setsid {nap} & {nap}; touch too-late"}}')
     asked = await talk.asked(at)
     await talk.allow(asked)
-    with trio.fail_after(30):
-        while len(with_argument(nap)) < 3:  # noqa: ASYNC110  # nobody tells us
-            await trio.sleep(0.05)
+    theirs = await scuba.program.runs(nap, 3)
 
     seen, took_s = await stopped(talk, at, asked.run)
 
     assert seen.statuses() == ["interrupted"]
     assert took_s < BUDGETS_S
     assert list(seen.outcomes()) == [asked.call]
+    await assert_none_left(theirs)
     assert (await talk.ask("still there?")).text() == "echo: still there?"
     assert not (scuba.work / "too-late").exists()
 

@@ -76,20 +76,16 @@ async def test_a_log_tells_whose_turn_it_was_and_nothing_that_was_said(parted: A
     assert {"time", "level", "logger", "message"} <= lines[0].keys()
 
 
-@pytest.mark.parametrize("place_of_token", ["variable", "file", "configuration"])
+@pytest.mark.parametrize("place_of_token", ["variable", "configuration"])
 async def test_the_token_is_nowhere_but_where_it_was_put(
     parted: Apart, place_of_token: str
 ) -> None:
     """Field case 12.1: at the debug level, through errors of HTTP and socket, to a refusal."""
     token = str(parted.local["botToken"])
-    secret = parted.place / "secret"
-    secret.write_text(token)
-    source = {"variable": {"env": "BOT_TOKEN"}, "file": {"file": str(secret)}}
-    config = parted.config(
-        bubble={"token": source.get(place_of_token, token)}, logger={"level": "debug"}
-    )
-    variables = {} if place_of_token == "variable" else {"BOT_TOKEN": "unused"}
-    bot = parted.start_bot(config, **variables)
+    in_variable = place_of_token == "variable"
+    source = {"env": "BOT_TOKEN"} if in_variable else token
+    config = parted.config(bubble={"token": source}, logger={"level": "debug"})
+    bot = parted.start_bot(config, BOT_TOKEN=token if in_variable else "unused")
     at = await parted.talk.say('%%tool Bash {"command": "env > env; sleep 3 & sleep 2; cat env"}')
     await parted.talk.allow(await parted.talk.asked(at))
     with trio.fail_after(30):

@@ -5,10 +5,8 @@ import signal
 from pathlib import Path
 
 import pytest
-import trio
 
 from tests.kit.person import Talk, faults, person
-from tests.kit.processes import with_argument
 from tests.kit.program import STOP_S, Running, Start, local
 
 NAP = "sleep 93.25"
@@ -35,16 +33,13 @@ async def test_a_stop_ends_every_run_and_leaves_no_process(
         at = await tools.say(f"%%tool Bash {call}")
         await tools.allow(await tools.asked(at))
         await asks.asked(await asks.say('%%tool Bash {"command": "touch asked"}'))
-        with trio.fail_after(30):
-            while len(with_argument(NAP)) < 2:  # noqa: ASYNC110  # nobody tells us
-                await trio.sleep(0.05)
+        await scuba.program.runs(NAP, 2)
 
         stopped = await scuba.program.stop(number)
 
     assert stopped.code == 0, scuba.program.told()
     assert stopped.took_s < STOP_S
     assert not stopped.left
-    assert not with_argument(NAP)
     again = await running(start, place)
     async with person(again.facts["url"], again.facts["userToken"]) as me:
         for thread_id in (texts.thread_id, tools.thread_id, asks.thread_id):

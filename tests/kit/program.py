@@ -123,6 +123,20 @@ class Program:
         self._known |= descendants(self.pid) | _marked(self._mark)
         return {one for one in self._known if one.alive and one.pid != self.pid}
 
+    async def runs(self, command: str, count: int, within_s: float = 30.0) -> set[Process]:
+        """Return those of its family with `command` in their arguments, once there are so many.
+
+        Raises AssertionError.
+        """
+        with trio.move_on_after(within_s):
+            while len(found := self._with(command)) < count:  # noqa: ASYNC110  # nobody tells us
+                await trio.sleep(0.05)
+            return found
+        raise AssertionError(f"not {count} processes run {command!r}: {self.family()}")
+
+    def _with(self, argument: str) -> set[Process]:
+        return {one for one in self.family() if argument in one.argv}
+
     async def ready(self, facts: Path, within_s: float = START_S) -> dict[str, Any]:
         """Return what it writes into `facts` once it is ready. Raises AssertionError."""
         with trio.move_on_after(within_s):
