@@ -12,7 +12,7 @@ from tests.kit.person import Person, Talk, faults, person
 from tests.kit.program import Program, Running, Start, local, private_place
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def scuba() -> Iterator[Running]:
     """`python -m scuba --model scripted`, one for all; also says so when it died of a test."""
     with private_place() as place:
