@@ -122,7 +122,6 @@ async def _bot(
     become_subreaper()
     with log.bound(principal_id=principal_id):
         harness = ClaudeHarness(claude)
-        await _confirm_identity(client, principal_id, stop)
         bubble_log = BubbleLog(client, instance_id=uuid.uuid4().hex, principal_id=principal_id)
         async with (
             open_journal(claude.state_dir / JOURNAL_NAME, principal_id=principal_id) as journal,
@@ -132,24 +131,24 @@ async def _bot(
             nursery.start_soon(_reap_now_and_then, name="reap orphans")
             with trio.CancelScope() as connecting:
                 nursery.start_soon(_cancel_at, stop, connecting)
+                await _confirm_identity(client, principal_id)
                 await nursery.start(bubble_log.run)
             root = Root(Outside(bubble_log, harness, journal, policy, _new_id))
             await root.run(stop, task_status=task_status)
             nursery.cancel_scope.cancel()
 
 
-async def _confirm_identity(client: BubbleClient, principal_id: str, stop: trio.Event) -> None:
+async def _confirm_identity(client: BubbleClient, principal_id: str) -> None:
     """Return when the server says that the token is the bot's (2.3); retries what may pass.
 
     Raises IdentityRefused.
     """
-    while not stop.is_set():
+    while True:
         try:
             found = (await client.whoami()).principal.principal_id
         except Unavailable as unavailable:
             logger.warning("cannot reach the server yet: %s", unavailable)
-            with trio.move_on_after(unavailable.retry_after_s or WHOAMI_RETRY_S):
-                await stop.wait()
+            await trio.sleep(unavailable.retry_after_s or WHOAMI_RETRY_S)
         except Refused as refused:
             raise IdentityRefused(
                 f"the server refused the token of {principal_id}: {refused.detail}",

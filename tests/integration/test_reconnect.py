@@ -191,7 +191,6 @@ async def test_a_stop_without_a_server_still_ends_in_time(parted: Apart) -> None
     assert not faults(everything)
 
 
-@pytest.mark.xfail(strict=False, reason="whoami is not left when a signal comes")
 async def test_a_silent_server_at_the_start_does_not_hold_up_a_stop(parted: Apart) -> None:
     """It takes the connection and says nothing: the bot's question must not outlast a signal."""
     parted.network.pause("down")
