@@ -1,7 +1,7 @@
 """Approvals: each request for permission ends in exactly one outcome (5.7)."""
 
 import logging
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Sequence
 
 import msgspec
@@ -177,7 +177,7 @@ class ApprovalActor:
         self._inbox = inbox
         self._outbox = outbox
         self._open = OpenRequests(own_principal_id)
-        self._unsent: deque[ApprovalOutcome] = deque()
+        self._unsent: list[ApprovalOutcome] = []
         self._more = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -216,4 +216,4 @@ class ApprovalActor:
             except trio.BrokenResourceError:
                 self._unsent.clear()  # nobody is left to be told
             else:
-                self._unsent.popleft()
+                del self._unsent[0]

@@ -1,7 +1,6 @@
 """One-for-one supervision: restart a crashed actor, but not for ever."""
 
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 
 import trio
@@ -27,15 +26,13 @@ async def supervise(
     `crashes`. Being cancelled is no crash: `trio.Cancelled` is not an `Exception` and passes
     straight through.
     """
-    crashes: deque[float] = deque()
+    crashes: list[float] = []
     while True:
         try:
             await start()
         except Exception:
             now = trio.current_time()
-            crashes.append(now)
-            while crashes[0] < now - period_s:
-                crashes.popleft()
+            crashes = [*(at for at in crashes if at >= now - period_s), now]
             fields = {**(extra or {}), "actor": name, "crashes": len(crashes)}
             if len(crashes) <= intensity:
                 logger.exception("actor crashed, restarting", extra=fields)
