@@ -24,7 +24,7 @@ from actors.events import (
     RunStatus,
     Trigger,
 )
-from actors.harness import AnySaid, Decision, PermissionAsked, Supplied, TurnEnded
+from actors.harness import AnySaid, Decision, PermissionAsked, Supplied, ToolReturned, TurnEnded
 from actors.messages import (
     Append,
     ApprovalAnswered,
@@ -274,6 +274,8 @@ class Conversation:
         return effects
 
     def _translate(self, run: Run, said: Sequence[AnySaid]) -> list[Effect]:
+        if run.stopped is not None:
+            said = [item for item in said if not _is_echo_of_a_stop(item)]
         drafts = run.outbound.translate(said)
         effects: list[Effect] = [Append(tuple(drafts))] if drafts else []
         if run.stopped is None:
@@ -306,6 +308,14 @@ class Conversation:
 
 def _ends(item: AnySaid, run: Run) -> bool:
     return isinstance(item, TurnEnded) and item.prompt_id == run.prompt_id
+
+
+def _is_echo_of_a_stop(item: AnySaid) -> bool:
+    """Tell whether a call failed because it was stopped: what a harness tells the model of it.
+
+    People read at the end of the run that it was interrupted (field case 4.3).
+    """
+    return isinstance(item, ToolReturned) and item.is_error
 
 
 def decision_of(principal_id: str, body: ApprovalGiven | ResultGiven) -> Decision:

@@ -202,8 +202,13 @@ async def test_an_interrupt_ends_the_run_as_interrupted_and_settles_parked_appro
         session = bot.harness.of(ROOM)
         session.say(*ASKED)
         await trio.testing.wait_all_tasks_blocked(0.01)
+        session.obeys = False
         bot.log.add(ROOM, ADA, InterruptRequested(), run_id=run, role="owner")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        session.say(ToolReturned(tool_call_id="c1", output="STOP what you do", is_error=True))
+        session.end("interrupted")
         await bot.until_finished(1)
+        assert "STOP" not in str(bot.log.own(ROOM))
         allow = ApprovalGiven(tool_call_id="c1", decision="allow")
         bot.log.add(ROOM, ADA, allow, run_id=run, role="owner")
         session.echoes = True
