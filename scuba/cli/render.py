@@ -67,6 +67,8 @@ class Renderer:
         self._thread, self._options = thread, options
         self._running: tuple[str, str, str] | None = None
         self._mid_line = False
+        self._noticed: object = None
+        """The newest notice: a run that ends with the same words need not repeat them."""
 
     def feed(self, event: Envelope) -> list[Segment]:
         """Return what the next event adds."""
@@ -80,9 +82,13 @@ class Renderer:
         try:
             if event.type == "message_part":
                 part = msgspec.json.decode(event.payload, type=_Part)
+                if part.chunk.type == "data-notice" and isinstance(part.chunk.data, dict):
+                    self._noticed = part.chunk.data.get("text")  # pyright: ignore[reportUnknownMemberType]  # any JSON
                 yield from self._part(event, part.chunk)
             else:
                 fact = msgspec.json.decode(event.payload, type=_Fact)
+                if fact.reason is not None and fact.reason == self._noticed:
+                    fact = msgspec.structs.replace(fact, reason=None)
                 for text, style in _fact(event, fact):
                     yield from self._line(text, style)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -216,3 +216,13 @@ def test_notices_say_how_grave_they_are() -> None:
         Segment("[error] not logged in\n", "error"),
         Segment("[info] waiting\n", "notice"),
     ]
+
+
+def test_a_run_that_ends_as_its_notice_said_does_not_say_it_again() -> None:
+    why = "Claude is not logged in here."
+    notice = part("data-notice", data={"level": "error", "text": why})
+    failed = envelope("run_finished", {"status": "failed", "reason": why})
+    other = envelope("run_finished", {"status": "failed", "reason": "something else"})
+
+    assert shown(notice, failed) == f"[error] {why}\n[run failed]\n"
+    assert shown(notice, other).endswith("[run failed: something else]\n")
