@@ -27,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 BACKOFF_S, BACKOFF_CAP_S = 0.5, 30.0
 """Between sessions that died without finishing a turn."""
+GOODBYE_S = 1.0
+"""Longest time the actor holds up its own end to say that the turn is lost."""
+LOST_TURN = "Something went wrong inside scuba. Send the message again."
 SESSION_LOST = Told(
     level="warning",
     code="session_lost",
@@ -78,20 +81,34 @@ class QueryActor:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until told to close, or cancelled; the session's processes are gone then."""
-        async with self._inbox, self._outbox, trio.open_nursery() as nursery:
+        async with self._inbox, self._outbox:
             task_status.started()
-            async for message in self._inbox:
-                match message:
-                    case StartTurn():
-                        self._turn = Turn(message.prompt_id)
-                        nursery.start_soon(self._start, nursery, self._turn, message.text)
-                    case Decide():
-                        self._decide(message)
-                    case Interrupt():
-                        nursery.start_soon(self._interrupt, message.prompt_id)
-                    case Close():
-                        break
-            nursery.cancel_scope.cancel()
+            try:
+                async with trio.open_nursery() as nursery:
+                    await self._serve(nursery)
+                    nursery.cancel_scope.cancel()
+            finally:
+                # Cancelled or crashed, ThreadActor still waits for the end of the turn.
+                with trio.move_on_after(GOODBYE_S, shield=True):
+                    with suppress(trio.BrokenResourceError):  # nobody is left to be told
+                        await self._goodbye()
+
+    async def _serve(self, nursery: trio.Nursery) -> None:
+        async for message in self._inbox:
+            match message:
+                case StartTurn():
+                    self._turn = Turn(message.prompt_id)
+                    nursery.start_soon(self._start, nursery, self._turn, message.text)
+                case Decide():
+                    self._decide(message)
+                case Interrupt():
+                    nursery.start_soon(self._interrupt, message.prompt_id)
+                case Close():
+                    return
+
+    async def _goodbye(self) -> None:
+        if self._turn is not None and not self._turn.ended.is_set():
+            await self._end_turn(SessionEnded(code="agent_failed", text=LOST_TURN))
 
     def _decide(self, message: Decide) -> None:
         if not (self._live and self._live.session.decide(message.tool_call_id, message.decision)):

@@ -539,6 +539,55 @@ async def test_stop_is_bounded_when_the_harness_is_deaf_and_the_server_gone(
         assert bot.harness.live == []
 
 
+async def test_a_bug_in_the_harness_fails_the_run_and_the_next_message_is_answered(
+    autojump_clock: MockClock,
+) -> None:
+    """Field case 10.3: QueryActor is restarted, and nobody waits for a turn that is lost."""
+    async with bot_in_room() as bot:
+        bot.harness.prepare = quiet
+        bot.log.say(ROOM, "one")
+        await run_id(bot)
+        session = bot.harness.of(ROOM)
+        session.say(TextSaid("b", "half"))
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        session.crash(ValueError("a bug"))
+        await bot.until_finished(1)
+        bot.harness.prepare = lambda session: None
+        bot.log.say(ROOM, "two")
+        await bot.until_finished(2)
+
+        assert bot.finished() == ["failed", "completed"]
+        assert [session.closed for session in bot.harness.sessions] == [True, False]
+
+
+async def test_a_crash_of_the_hub_ends_its_run_and_asks_again(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    """Field case 10.3."""
+    step = Conversation.step
+    failed = False
+
+    def failing(self: Conversation, message: object) -> object:
+        nonlocal failed
+        if "poison" in str(message) and not failed:
+            failed = True
+            raise ValueError("poison")
+        return step(self, message)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Conversation, "step", failing)
+    async with bot_in_room() as bot:
+        bot.harness.prepare = quiet
+        bot.log.say(ROOM, "one")
+        await run_id(bot)
+        bot.harness.prepare = lambda session: None
+        bot.harness.of(ROOM).say(TextSaid("b", "poison"))
+        await bot.until_finished(2)
+
+        assert bot.finished() == ["interrupted", "completed"]
+        assert bot.log.text(ROOM).endswith("echo: one")
+        assert [session.closed for session in bot.harness.sessions] == [True, False]
+
+
 async def test_one_bad_thread_is_parked_and_the_others_never_notice(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

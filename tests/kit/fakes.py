@@ -202,6 +202,7 @@ class FakeSession:
         self.closed = False
         self._said: list[AnySaid] = []
         self._failure: SessionFailed | None = None
+        self._bug: Exception | None = None
         self._ready = trio.Event()
 
     def say(self, *said: AnySaid) -> None:
@@ -210,6 +211,11 @@ class FakeSession:
 
     def die(self, code: str = "agent_failed", text: str = "The agent died.") -> None:
         self._failure = SessionFailed(code, text)
+        self._ready.set()
+
+    def crash(self, error: Exception) -> None:
+        """Fail as no session should: with an error that nobody expects."""
+        self._bug = error
         self._ready.set()
 
     def end(self, status: str = "completed", prompt_id: str | None = None) -> None:
@@ -223,6 +229,8 @@ class FakeSession:
 
     async def receive(self) -> Sequence[AnySaid]:
         await self._ready.wait()
+        if self._bug is not None:
+            raise self._bug
         if self._said:
             said, self._said = self._said, []
             if self._failure is None:
