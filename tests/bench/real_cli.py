@@ -24,6 +24,8 @@ from tests.bench.settings import real_settings
 from tests.kit.claude_env import hermetic_env
 
 STARTS, TURNS, APPROVALS = 5, 20, 10
+PAUSE_S = 0.3
+"""Before each turn, on both sides: the subscription stands, the CLI is as idle here as there."""
 TOOL = '%%tool Bash {"command": "touch made"}\n%%say done'
 
 
@@ -94,7 +96,8 @@ async def _plain(place: Path, url: str) -> dict[str, list[float]]:
         env = {**settings.env, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"}
         async with plain_cli(command_line(options), env, str(settings.cwd)) as cli:
             await cli.initialize()
-            await _plain_turn(cli, "hello")
+            await cli.prompt("hello")
+            await cli.until(b'"text_delta"')
             found["start"].append(time.perf_counter() - began)
             await cli.until(b'"type":"result"')
             for number in range(TURNS // STARTS):
@@ -107,6 +110,7 @@ async def _plain(place: Path, url: str) -> dict[str, list[float]]:
 
 
 async def _plain_turn(cli: PlainCli, text: str) -> float:
+    await trio.sleep(PAUSE_S)
     began = time.perf_counter()
     await cli.prompt(text)
     await cli.until(b'"text_delta"')
@@ -114,6 +118,7 @@ async def _plain_turn(cli: PlainCli, text: str) -> float:
 
 
 async def _plain_approval(cli: PlainCli) -> float:
+    await trio.sleep(PAUSE_S)
     await cli.prompt(TOOL)
     asked = json.loads(await cli.until(b'"can_use_tool"'))
     answer = {"behavior": "allow", "updatedInput": asked["request"]["input"]}
@@ -183,7 +188,7 @@ async def _following(
     bench: Bench, head: int
 ) -> AsyncGenerator[trio.abc.ReceiveChannel[wire.Envelope]]:
     async with follow(bench.client, bench.thread_id, head) as envelopes:
-        await trio.sleep(0.3)  # the subscription stands, the bot is idle
+        await trio.sleep(PAUSE_S)
         yield envelopes
 
 
