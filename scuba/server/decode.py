@@ -7,6 +7,7 @@ nesting pass. Nesting is measured on the bytes, before anything recursive looks 
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, NoReturn, TypeVar, cast
@@ -21,6 +22,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _NOT_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 _BAD_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+SHOWN_CHARACTERS = 200
+"""As much of the way to a fault is told; names in it may be as long as the document."""
 _INDEX = re.compile(r"\$\.events\[(\d+)\]")
 
 
@@ -126,8 +129,8 @@ def _check_nesting(raw: bytes) -> None:
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise Problem(400, "invalid_json", f"the name {twice[:100]!r} is twice in one object")
     return found
 
@@ -149,28 +152,31 @@ def _no_constant(name: str) -> NoReturn:
     raise Problem(400, "invalid_json", f"{name} is not JSON")
 
 
-def _check_text(document: dict[str, Any]) -> None:
-    todo: list[tuple[str, Any]] = [("$", document)]
-    while todo:
-        path, value = todo.pop()
-        if isinstance(value, str):
-            _check_string(path, value)
-        elif isinstance(value, dict):
-            for name, inner in cast("dict[str, Any]", value).items():
-                _check_string(f"a name in {path}", name)
-                todo.append((f"{path}.{name}", inner))
-        elif isinstance(value, list):
-            items = cast("Sequence[Any]", value)
-            todo += [(f"{path}[{i}]", inner) for i, inner in enumerate(items)]
+def _check_text(value: object, *way: str) -> None:
+    """Refuse a text that cannot be stored; `way` are the steps down to `value`."""
+    if isinstance(value, str):
+        _check_string(value, "", way)
+    elif isinstance(value, dict):
+        for name, inner in cast("dict[str, object]", value).items():
+            _check_string(name, "a name in ", way)
+            _check_text(inner, *way, f".{name}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(cast("list[object]", value)):
+            _check_text(inner, *way, f"[{index}]")
 
 
-def _check_string(path: str, text: str) -> None:
+def _check_string(text: str, what: str, way: Sequence[str]) -> None:
     if "\0" in text:
-        raise Problem(400, "invalid_text", f"U+0000 in {path}", **_index(path))
+        raise _unstorable(f"U+0000 in {what}", way)
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Problem(400, "invalid_text", f"lone surrogate in {path}", **_index(path)) from None
+        raise _unstorable(f"lone surrogate in {what}", way) from None
+
+
+def _unstorable(what: str, way: Sequence[str]) -> Problem:
+    path = "".join(("$", *way))[:SHOWN_CHARACTERS]
+    return Problem(400, "invalid_text", what + path, **_index(path))
 
 
 def _index(path: str) -> dict[str, int]:

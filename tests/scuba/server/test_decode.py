@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -76,6 +78,35 @@ def test_nesting_of_64_is_taken_and_brackets_in_text_do_not_count() -> None:
 
 def test_an_unclosed_string_full_of_quotes_costs_no_quadratic_time() -> None:
     assert refusal(b'{"x":"' + b'\\"' * 200_000 + b"[{" * 40).code == "invalid_json"
+
+
+def test_a_doubled_name_among_many_is_found_in_one_pass() -> None:
+    names = ",".join(f'"n{number}":0' for number in range(60_000))
+    began = time.process_time()
+
+    assert "'n59999' is twice" in refusal(f'{{{names},"n59999":0}}'.encode()).detail
+    assert time.process_time() - began < 5
+
+
+def test_telling_where_a_bad_text_is_costs_no_more_than_the_document() -> None:
+    many = ",".join('""' for _ in range(8_000))
+    document = f'{{"bad":"\\u0000","{"n" * 32_000}":[{many}]}}'
+    tracemalloc.start()
+    try:
+        told = refusal(document.encode()).detail
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert told == "U+0000 in $.bad"
+    assert peak_bytes < 20_000_000
+
+
+def test_a_long_way_to_a_bad_text_is_told_short() -> None:
+    told = refusal(f'{{"{"n" * 32_000}":["\\ud800"]}}'.encode()).detail
+
+    assert told.startswith("lone surrogate in $.nnn")
+    assert len(told) < 300
 
 
 @given(st.binary(max_size=60))
