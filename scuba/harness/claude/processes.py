@@ -1,4 +1,4 @@
-"""The end of a session: its whole process tree is gone, and no foreign process was touched.
+"""A session's processes: a CLI is started, and in the end its whole tree is gone, nothing else.
 
 A tool's shell lives in a session of its own and outlives a killed CLI. Two things tell whose it is:
 the tag in its environment, which every child inherits, and its descent from the CLI.
@@ -8,9 +8,10 @@ import contextlib
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,6 +28,8 @@ HAS_PROC = sys.platform == "linux"
 
 _spawned: set[int] = set()
 """Pids of the CLIs that trio waits for; nobody else may reap them."""
+_starting: set[object] = set()
+"""One mark for each CLI that may live already and is not in `_spawned` yet."""
 _subreaper = threading.Event()
 
 
@@ -40,9 +43,30 @@ class Seen(msgspec.Struct, frozen=True):
     state: str
 
 
-def register(pid: int) -> None:
-    """Remember a CLI that trio waits for."""
-    _spawned.add(pid)
+async def start_cli(
+    command: Sequence[str], environment: Mapping[str, str], cwd: str
+) -> trio.Process:
+    """Start a CLI in a session of its own, so that a terminal's Ctrl-C is ours alone.
+
+    Shielded, bounded by fork and exec: a child is never lost. Raises OSError.
+    """
+    mark = object()
+    _starting.add(mark)
+    try:
+        with trio.CancelScope(shield=True):
+            process = await trio.lowlevel.open_process(
+                list(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=cwd,
+                env=dict(environment),
+                start_new_session=True,
+            )
+            _spawned.add(process.pid)
+            return process
+    finally:
+        _starting.discard(mark)
 
 
 def become_subreaper() -> bool:
@@ -167,25 +191,25 @@ async def end_tree(cli: trio.Process, tag: str, *, eof_s: float = EOF_S) -> None
                 os.killpg(cli.pid, signal.SIGKILL)
         while await trio.to_thread.run_sync(tree.sweep, cli.returncode is None):  # noqa: ASYNC110  # nothing tells of it
             await trio.sleep(SWEEP_S)
+        await trio.to_thread.run_sync(reap_adopted)
     if cli.returncode is not None:
         _spawned.discard(cli.pid)
-    reap_adopted()
 
 
 def adopted(found: Mapping[int, Seen]) -> set[Seen]:
     """Return the orphans that became our children.
 
     Only those outside our own session: what this program starts itself stays in it, but for the
-    CLIs, which are registered and left to trio.
+    CLIs, which are left to trio. While one is being started it could not be told from an orphan,
+    so there are none; one that starts after this look is not in `found`.
     """
+    if _starting or not _subreaper.is_set():
+        return set()
     us, ours = os.getpid(), os.getsid(0)
     return {
         seen
         for seen in found.values()
-        if _subreaper.is_set()
-        and seen.parent == us
-        and seen.session != ours
-        and seen.pid not in _spawned
+        if seen.parent == us and seen.session != ours and seen.pid not in _spawned
     }
 
 

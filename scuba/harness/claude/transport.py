@@ -6,12 +6,10 @@ of 100 messages stays empty, and neither a slow session nor a long answer holds 
 """
 
 import contextlib
-import subprocess
 import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -38,7 +36,7 @@ from scuba.harness.claude.frames import (
     decode,
     load,
 )
-from scuba.harness.claude.processes import register
+from scuba.harness.claude.processes import start_cli
 from scuba.harness.claude.queue import FrameQueue
 
 READ_BYTES = 1 << 18
@@ -112,20 +110,8 @@ class RawTransport(Transport):
         return self._last_error
 
     async def connect(self) -> None:
-        """Start the CLI in a session of its own, so that a terminal's Ctrl-C is ours alone.
-
-        Raises OSError.
-        """
-        start = partial(trio.lowlevel.open_process, self._command, cwd=self._cwd)
-        with trio.CancelScope(shield=True):  # bounded by fork and exec: a child is never lost
-            self._process = await start(
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=self._environment,
-                start_new_session=True,
-            )
-        register(self._child.pid)
+        """Start the CLI. Raises OSError."""
+        self._process = await start_cli(self._command, self._environment, self._cwd)
         self._started.set()
         await trio.lowlevel.checkpoint_if_cancelled()
 

@@ -137,10 +137,9 @@ from scuba.harness.claude import processes as p
 async def main():
     assert become_subreaper()
     ours = subprocess.Popen(["sleep", "60"])
-    cli = await trio.lowlevel.open_process(
+    cli = await start_cli(
         ["/bin/bash", "-c", "(env -i setsid sleep 61 &); setsid true & (setsid true &); read"],
-        stdin=subprocess.PIPE, env={"PATH": os.defpath, TAG: "mine"}, start_new_session=True)
-    register(cli.pid)
+        {"PATH": os.defpath, TAG: "mine"}, "/")
     while not [s for s in adopted(processes()) if s.state != "Z"]:
         await trio.sleep(0.02)
     await end_tree(cli, "mine")
@@ -155,15 +154,48 @@ trio.run(main)
 """
 
 
-def test_a_subreaper_ends_and_reaps_orphans_and_leaves_its_own_children_alone() -> None:
-    """Field case 4.6: a tool that hid its environment and lost its parents."""
+def said_by(program: str) -> str:
+    """Run a program of its own, since being a subreaper is for good; return what it printed."""
     done = subprocess.run(
-        [sys.executable, "-c", ADOPTED],
+        [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=30,
         check=False,
     )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
-    assert (done.stdout, done.returncode) == ("no child left\n", 0), done.stderr
+
+def test_a_subreaper_ends_and_reaps_orphans_and_leaves_its_own_children_alone() -> None:
+    """Field case 4.6: a tool that hid its environment and lost its parents."""
+    assert said_by(ADOPTED) == "no child left\n"
+
+
+STARTING = """
+import trio
+from scuba.harness.claude.processes import *
+
+open_process = trio.lowlevel.open_process
+
+async def slowly(*args, **kwargs):
+    process = await open_process(*args, **kwargs)
+    while look(process.pid).state != "Z":
+        await trio.sleep(0.02)
+    assert reap_adopted() == 0
+    assert not Tree(1, "another").look(False), "taken for what another session left"
+    return process
+
+async def main():
+    assert become_subreaper()
+    trio.lowlevel.open_process = slowly
+    cli = await start_cli(["/bin/sh", "-c", "exit 7"], {}, "/")
+    assert not adopted(processes())
+    print(await cli.wait())
+trio.run(main)
+"""
+
+
+def test_a_cli_that_ends_while_it_is_being_started_is_nobodys_orphan() -> None:
+    assert said_by(STARTING) == "7\n"
