@@ -48,23 +48,22 @@ async def start_cli(
 ) -> trio.Process:
     """Start a CLI in a session of its own, so that a terminal's Ctrl-C is ours alone.
 
-    Shielded, bounded by fork and exec: a child is never lost. Raises OSError.
+    Called shielded, so that no child is lost; it takes a fork and an exec. Raises OSError.
     """
     mark = object()
     _starting.add(mark)
     try:
-        with trio.CancelScope(shield=True):
-            process = await trio.lowlevel.open_process(
-                list(command),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=cwd,
-                env=dict(environment),
-                start_new_session=True,
-            )
-            _spawned.add(process.pid)
-            return process
+        process = await trio.lowlevel.open_process(
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=dict(environment),
+            start_new_session=True,
+        )
+        _spawned.add(process.pid)
+        return process
     finally:
         _starting.discard(mark)
 

@@ -111,7 +111,8 @@ class RawTransport(Transport):
 
     async def connect(self) -> None:
         """Start the CLI. Raises OSError."""
-        self._process = await start_cli(self._command, self._environment, self._cwd)
+        with trio.CancelScope(shield=True):
+            self._process = await start_cli(self._command, self._environment, self._cwd)
         self._started.set()
         await trio.lowlevel.checkpoint_if_cancelled()
 
