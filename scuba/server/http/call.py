@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -12,6 +13,7 @@ from starlette.responses import Response
 
 from scuba import wire
 from scuba.errors import Problem
+from scuba.server.apart import apart
 from scuba.server.config import BATCH_ROOM_BYTES, ServerConfig
 from scuba.server.decode import decode, decode_events, decode_query
 from scuba.server.http.cursors import Cursors
@@ -86,12 +88,14 @@ class Call:
 
     async def body(self, kind: type[T]) -> T:
         """Return the body (`invalid_json`, `invalid_text`, 413, 415)."""
-        return decode(await self._bytes(wire.BODY_BYTES, "body_too_large"), kind)
+        raw = await self._bytes(wire.BODY_BYTES, "body_too_large")
+        return await apart(len(raw), partial(decode, raw, kind))
 
     async def events(self) -> wire.NewEvents:
         """Return the batch to append (`invalid_event`, `batch_too_large`, and as for a body)."""
         limit = self.parts.config.limits.batch_bytes + BATCH_ROOM_BYTES
-        return decode_events(await self._bytes(limit, "batch_too_large"))
+        raw = await self._bytes(limit, "batch_too_large")
+        return await apart(len(raw), partial(decode_events, raw))
 
     async def listing(
         self,

@@ -118,12 +118,17 @@ def read_drafts(
     return drafts
 
 
+def size_bytes(events: Sequence[wire.NewEvent]) -> int:
+    """Return about what events take on the wire."""
+    return sum(map(_size, events))
+
+
 def _check_batch(events: Sequence[wire.NewEvent], limits: wire.Limits) -> None:
     if not events:
         raise Problem(400, "invalid_event", "a batch has at least one event")
     if len(events) > limits.batch_events:
         raise Problem(413, "batch_too_large", f"more than {limits.batch_events} events")
-    if sum(map(_size, events)) > limits.batch_bytes:
+    if size_bytes(events) > limits.batch_bytes:
         raise Problem(413, "batch_too_large", f"more than {limits.batch_bytes} bytes")
 
 

@@ -16,6 +16,7 @@ import trio
 from actors.events import Role
 from scuba import wire
 from scuba.errors import Problem
+from scuba.server.apart import apart
 from scuba.server.store import (
     appending,
     authority,
@@ -28,7 +29,7 @@ from scuba.server.store import (
 )
 from scuba.server.store.authority import require_live
 from scuba.server.store.changes import SYSTEM, Caller
-from scuba.server.store.drafts import read_drafts
+from scuba.server.store.drafts import read_drafts, size_bytes
 from scuba.server.store.engine import Engine, Listener, Tx, Write, running
 from scuba.server.store.ids import clock_ms, moment, moment_ms
 from scuba.server.store.schema import log_epoch
@@ -217,7 +218,8 @@ class Store:
         idempotency_key: str | None = None,
     ) -> tuple[bool, wire.Receipts]:
         """Return whether anything was new, and a receipt for each event (6)."""
-        drafts = read_drafts(body, idempotency_key, self._limits)
+        read = partial(read_drafts, body, idempotency_key, self._limits)
+        drafts = await apart(size_bytes(body.events), read)
         return await self._write(appending.append, caller, thread_id, body, drafts, self.log_epoch)
 
     async def page(

@@ -543,6 +543,30 @@ async def test_append_faults_name_the_event() -> None:
         assert page["lastSeq"] == 2  # nothing of it landed
 
 
+async def test_a_large_batch_does_not_hold_up_the_others(nursery: trio.Nursery) -> None:
+    pauses_s: list[float] = []
+
+    async def listen() -> None:
+        while True:
+            began = trio.current_time()
+            await trio.lowlevel.checkpoint()
+            pauses_s.append(trio.current_time() - began)
+
+    async with world() as w:
+        path = f"/v1/threads/{await w.thread()}/events"
+        event = f'{{"type":"x.a.b","payload":{{"n":[{",".join(["{}"] * 80_000)}]}}}}'
+        batch = f'{{"events":[{",".join([event] * 4)}]}}'.encode()
+        nursery.start_soon(listen)
+        began = trio.current_time()
+        headers = {"Content-Type": "application/json"}
+        answer = await w.ask("POST", path, content=batch, headers=headers)
+        whole_s = trio.current_time() - began
+        await trio.sleep(0.01)  # so that the longest pause is over, if it was at the end
+
+        assert answer.status_code == 201, answer.text
+        assert max(pauses_s) < whole_s / 3
+
+
 async def test_the_log_is_read_in_pages() -> None:
     async with world() as w:
         thread = await w.thread()
