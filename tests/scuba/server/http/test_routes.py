@@ -546,7 +546,8 @@ async def test_append_faults_name_the_event() -> None:
 async def test_a_large_batch_does_not_hold_up_the_others(nursery: trio.Nursery) -> None:
     pauses_s: list[float] = []
 
-    async def listen() -> None:
+    async def listen(*, task_status: trio.TaskStatus[None]) -> None:
+        task_status.started()
         while True:
             began = trio.current_time()
             await trio.lowlevel.checkpoint()
@@ -556,7 +557,7 @@ async def test_a_large_batch_does_not_hold_up_the_others(nursery: trio.Nursery) 
         path = f"/v1/threads/{await w.thread()}/events"
         event = f'{{"type":"x.a.b","payload":{{"n":[{",".join(["{}"] * 80_000)}]}}}}'
         batch = f'{{"events":[{",".join([event] * 4)}]}}'.encode()
-        nursery.start_soon(listen)
+        await nursery.start(listen)
         began = trio.current_time()
         headers = {"Content-Type": "application/json"}
         answer = await w.ask("POST", path, content=batch, headers=headers)
