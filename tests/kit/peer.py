@@ -134,6 +134,11 @@ class BarePeer:
         """Send any text."""
         self._to_app.send_nowait({"type": "websocket.receive", "text": text})
 
+    @property
+    def unread(self) -> int:
+        """Return how many frames the app has not taken yet."""
+        return self._inbox.statistics().current_buffer_used
+
     def leave(self) -> None:
         """Be gone."""
         self._to_app.send_nowait({"type": "websocket.disconnect", "code": 1006})

@@ -12,8 +12,8 @@ from scuba.server.socket.frames import write_frame
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-MOST_WAITING = 1_000
-"""Answers in hand before the reader has to wait for the writer."""
+MOST_WAITING = 262_144
+"""Characters of answers in hand before the reader has to wait for the writer."""
 
 
 class Outlet:
@@ -21,7 +21,8 @@ class Outlet:
 
     def __init__(self, send: Send, *, heartbeat_s: float, pings: bool) -> None:
         self._send, self._heartbeat_s, self._pings = send, heartbeat_s, pings
-        self._waiting: deque[wire.ServerFrame] = deque()
+        self._waiting: deque[str] = deque()
+        self._waiting_size = 0
         self._work = trio.Event()
         self._drained = trio.Event()
         self._sent_at = trio.current_time()
@@ -29,7 +30,9 @@ class Outlet:
 
     def put(self, frame: wire.ServerFrame) -> None:
         """Have a frame sent before any event that is not on its way yet."""
-        self._waiting.append(frame)
+        text = write_frame(frame)
+        self._waiting.append(text)
+        self._waiting_size += len(text)
         self.wake()
 
     def wake(self) -> None:
@@ -38,14 +41,16 @@ class Outlet:
 
     async def room(self) -> None:
         """Return when the client has taken enough answers to be given more."""
-        while len(self._waiting) >= MOST_WAITING:
+        while self._waiting_size >= MOST_WAITING:
             self._drained = trio.Event()
             await self._drained.wait()
 
     async def flush(self) -> None:
         """Send the answers that wait. Raises OSError when the peer has gone."""
         while self._waiting:
-            await self.text(write_frame(self._waiting.popleft()))
+            text = self._waiting.popleft()
+            self._waiting_size -= len(text)
+            await self.text(text)
         self._drained.set()
 
     async def text(self, text: str) -> None:

@@ -214,6 +214,23 @@ async def test_a_laggard_misses_nothing_and_holds_up_nobody(
     assert await _seqs(line.peer, 5_000) == list(range(1, 5_001))
 
 
+async def test_a_peer_that_takes_no_answers_is_not_listened_to_for_ever(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    """Chapter 8.8: what it is owed is bounded by size, and not lost."""
+    line = Line(nursery)
+    await line.greet()
+    line.peer.flowing = trio.Event()
+    for number in range(100):
+        line.peer.send("client.ping", ref=f"{number}:{'x' * 50_000}")
+    await wait_all_tasks_blocked()
+
+    assert line.peer.unread >= 90
+    line.peer.flowing.set()
+    refs = [(await line.peer.next())["ref"] for _ in range(100)]
+    assert [int(ref.partition(":")[0]) for ref in refs] == list(range(100))
+
+
 async def test_live_events_need_no_look_into_the_store(
     autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
