@@ -8,6 +8,8 @@ import trio
 from scuba.harness.claude.frames import Exited, Frame, decode
 
 LIMIT_BYTES = 8 << 20
+BATCH_FRAMES = 1_000
+"""How many are taken at once: mapping them must not hold up the loop."""
 BATCH_BYTES = 1 << 20
 """How much of the file is read back at once: decoding it must not hold up the loop."""
 
@@ -48,7 +50,7 @@ class FrameQueue:
         self._ready.set()
 
     async def get(self) -> list[Frame]:
-        """Return all that waits (of a file: its next part), oldest first, at least one.
+        """Return what waits, oldest first, at least one: all of it, or as much as goes at once.
 
         Atomic under cancellation. After `Exited` was returned it would wait for ever.
         """
@@ -56,10 +58,12 @@ class FrameQueue:
             await trio.lowlevel.checkpoint()
         else:
             await self._ready.wait()
-        batch, self._frames, self._bytes = self._frames, [], 0
+        batch, self._frames = self._frames[:BATCH_FRAMES], self._frames[BATCH_FRAMES:]
+        if not self._frames:
+            self._bytes = 0
         if not batch and self._in_file:
             batch = self._unspill()
-        if not self._in_file:
+        if not self._frames and not self._in_file:
             if self._last is not None:
                 batch.append(self._last)
                 self._last = None
@@ -83,7 +87,8 @@ class FrameQueue:
         assert self._file is not None
         self._file.seek(self._read_at)
         batch: list[Frame] = []
-        while self._in_file and self._file.tell() - self._read_at < BATCH_BYTES:
+        end = self._read_at + BATCH_BYTES
+        while self._in_file and len(batch) < BATCH_FRAMES and self._file.tell() < end:
             batch.append(decode(self._file.readline()[:-1]))
             self._in_file -= 1
         self._read_at = self._file.tell()

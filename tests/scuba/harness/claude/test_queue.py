@@ -1,6 +1,7 @@
 """FrameQueue: order and everything, whoever is slow."""
 
 import tempfile
+from unittest.mock import patch
 
 import pytest
 import trio
@@ -8,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+import scuba.harness.claude.queue as module
 from scuba.harness.claude.frames import Exited, Frame, Lifecycle
-from scuba.harness.claude.queue import FrameQueue
+from scuba.harness.claude.queue import BATCH_FRAMES, FrameQueue
 from tests.kit.claude_frames import life, line
 
 LAST = Exited(returncode=0, stderr=[], asked=True)
@@ -24,9 +26,9 @@ def numbers(frames: list[Frame]) -> list[int]:
     return [int(frame.command_uuid) for frame in frames if isinstance(frame, Lifecycle)]
 
 
-@given(st.lists(st.integers(0, 9), max_size=30), st.integers(0, 2_000))
+@given(st.lists(st.integers(0, 9), max_size=30), st.integers(0, 2_000), st.integers(1, 9))
 def test_all_come_out_once_in_order_whether_in_memory_or_in_the_file(
-    bursts: list[int], limit_bytes: int
+    bursts: list[int], limit_bytes: int, batch_frames: int
 ) -> None:
     """A burst is put, then one batch is taken; in the end all the rest."""
 
@@ -50,7 +52,8 @@ def test_all_come_out_once_in_order_whether_in_memory_or_in_the_file(
         assert batch[-1] is LAST
         assert queue.waiting == 0
 
-    trio.run(main)
+    with patch.object(module, "BATCH_FRAMES", batch_frames):
+        trio.run(main)
 
 
 async def test_a_batch_holds_all_that_waits() -> None:
@@ -59,6 +62,18 @@ async def test_a_batch_holds_all_that_waits() -> None:
         put(queue, number)
 
     assert numbers(await queue.get()) == [0, 1, 2, 3, 4]
+
+
+async def test_a_flood_comes_in_batches_that_hold_up_nobody() -> None:
+    queue = FrameQueue()
+    for number in range(2 * BATCH_FRAMES + 1):
+        put(queue, number)
+    queue.close(LAST)
+    batches = [await queue.get() for _ in range(3)]
+
+    assert [len(numbers(batch)) for batch in batches] == [BATCH_FRAMES, BATCH_FRAMES, 1]
+    assert batches[2][-1] is LAST
+    assert [n for batch in batches for n in numbers(batch)] == list(range(2 * BATCH_FRAMES + 1))
 
 
 async def test_memory_is_bounded_and_the_file_goes_when_it_was_read() -> None:
