@@ -77,14 +77,18 @@ class Call:
 
     async def caller(self, *, appends: bool = False) -> Caller:
         """Return who asks, one request later in the account of that principal (2.2, 12)."""
-        scope, config = self._request.scope, self.parts.config
-        origin = address(scope, trusted_proxy=config.trusted_proxy)
-        caller = await self.parts.logins.caller(bearer(scope), origin)
+        caller = await self.check_login()
         bucket = self.parts.appends if appends else self.parts.requests
         wait_s = bucket.take(caller.principal.principal_id)
         if wait_s:
             raise too_many(wait_s, "too many requests")
         return caller
+
+    async def check_login(self) -> Caller:
+        """Return whose token it is that came with this call, and still good (2.2)."""
+        scope = self._request.scope
+        origin = address(scope, trusted_proxy=self.parts.config.trusted_proxy)
+        return await self.parts.logins.caller(bearer(scope), origin)
 
     async def body(self, kind: type[T]) -> T:
         """Return the body (`invalid_json`, `invalid_text`, 413, 415)."""

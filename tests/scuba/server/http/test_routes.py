@@ -4,17 +4,19 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import httpx
 import pytest
 import trio
 
 from scuba import wire
+from scuba.errors import Problem
 from scuba.listener import Message
 from scuba.server import ServerConfig, make_app
 from scuba.server.config import Rate
 from scuba.server.login import KNOWN_S
-from scuba.server.store import SYSTEM, Store, open_store
+from scuba.server.store import SYSTEM, Caller, Store, open_store
 
 HOST = "http://127.0.0.1:1"
 
@@ -609,6 +611,28 @@ async def test_the_whole_log_comes_as_lines() -> None:
         assert export.headers["content-type"] == "application/x-ndjson"
         assert lines.pop() == b""
         assert [json.loads(line)["seq"] for line in lines] == list(range(1, 253))
+
+
+async def test_an_export_ends_with_the_token_that_asked_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Chapter 2.5."""
+    async with world() as w:
+        path = f"/v1/threads/{await w.thread()}/events"
+        await w.ask("POST", path, {"events": [{"type": "x.a.b", "payload": {}}] * 250})
+        page = w.store.page
+
+        async def page_then_revoke(caller: Caller, thread_id: str, **asked: object) -> wire.Page:
+            found = await page(caller, thread_id, **cast("Any", asked))
+            await w.store.revoke_tokens(SYSTEM, "user-ada", None)
+            return found
+
+        monkeypatch.setattr(w.store, "page", page_then_revoke)
+        with pytest.raises(RuntimeError) as cut:
+            await w.ask("GET", path, headers={"Accept": "application/x-ndjson"})
+
+        assert isinstance(cut.value.__cause__, Problem)
+        assert cut.value.__cause__.code == "unauthenticated"
 
 
 # --- browsers ----------------------------------------------------------------------------------
