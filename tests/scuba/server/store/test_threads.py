@@ -43,6 +43,21 @@ async def test_the_same_key_is_the_same_thread_whatever_else_is_asked() -> None:
         assert evas.thread_id != first.thread_id
 
 
+async def test_a_maker_that_has_left_gets_the_same_thread_and_no_news_of_it() -> None:
+    """Chapters 3.6, 4.2."""
+    async with open_world() as world:
+        ada, bob = await world.user("ada"), await world.user("bob")
+        _, first = await world.store.create_thread(ada, wire.NewThread(title="a", key="k"))
+        await world.grant(ada, first.thread_id, bob, "owner")
+        target = wire.Target(type="thread", thread_id=first.thread_id)
+        await world.store.delete_grant(bob, target, "ada")
+        await world.store.change_thread(bob, first.thread_id, wire.ThreadChange(title="secret"))
+        new, again = await world.store.create_thread(ada, wire.NewThread(key="k"))
+
+        assert (new, again.thread_id, again.created_by) == (False, first.thread_id, "ada")
+        assert (again.title, again.last_seq, again.last_event_at) == (None, 1, None)
+
+
 async def test_a_subthreads_id_is_made_of_its_key() -> None:
     async with open_world() as world:
         ada = await world.user("ada")
