@@ -6,11 +6,10 @@ of 100 messages stays empty, and neither a slow session nor a long answer holds 
 """
 
 import contextlib
-import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import trio
@@ -28,7 +27,6 @@ from scuba.harness.claude.frames import (
     Lifecycle,
     Other,
     RateLimitEvent,
-    Reply,
     Result,
     StreamEvent,
     System,
@@ -36,10 +34,11 @@ from scuba.harness.claude.frames import (
     decode,
     load,
 )
+from scuba.harness.claude.pipes import STDERR_LINE_BYTES, LastWords, receive
 from scuba.harness.claude.processes import start_cli
 from scuba.harness.claude.queue import FrameQueue
+from scuba.harness.claude.requests import Requests
 
-READ_BYTES = 1 << 18
 LINE_BYTES = 64 << 20
 """The longest line that is read; an edit of a file carries the whole file twice."""
 WRITE_S = 5.0
@@ -48,7 +47,6 @@ EXIT_S = 2.0
 """How long a dead CLI's pipes may be held open by what it started."""
 STDERR_S = 0.3
 """How long the last words of a dead CLI are waited for."""
-STDERR_LINES, STDERR_LINE_BYTES = 50, 2_000
 DATA = (StreamEvent, Assistant, User, Result, System, Lifecycle, RateLimitEvent)
 FOR_SDK = frozenset({"control_request", "control_response", "control_cancel_request"})
 
@@ -84,10 +82,10 @@ class RawTransport(Transport):
         self._frames, self._watch = frames, watch
         self._process: trio.Process | None = None
         self._writing = trio.Lock()
-        self._waiting: dict[str, tuple[trio.Event, list[Reply]]] = {}
+        self._requests = Requests(self.send)
         self._partial = bytearray()
         self._unsorted: deque[bytes] = deque()
-        self._tail: deque[str] = deque(maxlen=STDERR_LINES)
+        self._last_words = LastWords()
         self._to_sdk, self._for_sdk = trio.open_memory_channel[dict[str, Any]](0)
         self._started, self._ended = trio.Event(), trio.Event()
         self._asked = False
@@ -102,7 +100,7 @@ class RawTransport(Transport):
     @property
     def stderr_tail(self) -> list[str]:
         """Return the last lines of stderr, shortened."""
-        return list(self._tail)
+        return self._last_words.lines
 
     @property
     def last_error(self) -> str:
@@ -148,22 +146,9 @@ class RawTransport(Transport):
     async def request(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the CLI's answer to a control request.
 
-        Raises Broken when it refuses or goes; waits as long as it lives.
+        Raises Gone when it refuses or goes; waits as long as it lives.
         """
-        request_id = f"scuba-{uuid.uuid4()}"
-        event, replies = self._waiting[request_id] = trio.Event(), list[Reply]()
-        try:
-            frame = {"type": "control_request", "request_id": request_id, "request": request}
-            await self.send(frame)
-            await event.wait()
-        finally:
-            del self._waiting[request_id]
-        if not replies:
-            raise Broken("the CLI ended before it answered")
-        if replies[0].subtype == "error":
-            raise Broken(f"the CLI refused: {replies[0].error}")
-        answer = replies[0].response
-        return cast(dict[str, Any], answer) if isinstance(answer, dict) else {}
+        return await self._requests.ask(request)
 
     async def end_input(self) -> None:
         """Close stdin: the CLI finishes and exits."""
@@ -194,7 +179,8 @@ class RawTransport(Transport):
             return
         async with trio.open_nursery() as nursery:
             stderr_read = trio.Event()
-            nursery.start_soon(self._read_stderr, stderr_read, name="CLI stderr")
+            read = self._last_words.read
+            nursery.start_soon(read, self._child.stderr, stderr_read, name="CLI stderr")
             nursery.start_soon(self._release_pipes, name="CLI exit")
             try:
                 await self._read_stdout()
@@ -227,20 +213,9 @@ class RawTransport(Transport):
             assert pipe is not None
             await pipe.aclose()
 
-    async def _read_stderr(self, done: trio.Event) -> None:
-        """Keep the last lines; never let the CLI wait for us to read them (field case 10.4)."""
-        rest = b""
-        while chunk := await _receive(self._child.stderr):
-            *lines, rest = (rest + chunk).split(b"\n")
-            rest = rest[-STDERR_LINE_BYTES:]
-            self._tail.extend(_shown(line) for line in lines[-STDERR_LINES:] if line)
-        if rest:
-            self._tail.append(_shown(rest))
-        done.set()
-
     async def _read_stdout(self) -> None:
         await self._sort()  # what an earlier pump has left
-        while chunk := await _receive(self._child.stdout):
+        while chunk := await receive(self._child.stdout):
             self._frame(chunk)
             await self._sort()
         self._frame(b"\n")  # a last line without an end
@@ -276,11 +251,9 @@ class RawTransport(Transport):
 
     async def _control(self, frame: Frame, line: bytes) -> None:
         """Take replies to requests of ours; the rest is the SDK's."""
-        if isinstance(frame, ControlResponse) and frame.response.request_id in self._waiting:
-            event, replies = self._waiting[frame.response.request_id]
-            replies.append(frame.response)
-            event.set()
-        elif isinstance(frame, Other) and frame.kind not in FOR_SDK:
+        if isinstance(frame, ControlResponse) and self._requests.take(frame.response):
+            return
+        if isinstance(frame, Other) and frame.kind not in FOR_SDK:
             self._frames.put(frame, line)
         elif data := frame.data if isinstance(frame, Other) else load(line):
             if isinstance(frame, ControlRequest) and frame.request.subtype == "can_use_tool":
@@ -295,8 +268,7 @@ class RawTransport(Transport):
 
     def _finish(self) -> None:
         self._ended.set()
-        for event, _ in self._waiting.values():
-            event.set()
+        self._requests.end()
         self._to_sdk.close()
         last = Exited(
             returncode=self._child.returncode,
@@ -305,19 +277,6 @@ class RawTransport(Transport):
             error=self._stuck or self._last_error,
         )
         self._frames.close(last)
-
-
-async def _receive(pipe: trio.abc.ReceiveStream | None) -> bytes | bytearray:
-    """Return the next bytes of a pipe; none when it has ended or was closed."""
-    assert pipe is not None
-    try:
-        return await pipe.receive_some(READ_BYTES)
-    except (trio.BrokenResourceError, trio.ClosedResourceError):
-        return b""
-
-
-def _shown(line: bytes) -> str:
-    return line[:STDERR_LINE_BYTES].decode(errors="replace").rstrip()
 
 
 def _error_of(result: Result) -> str:
