@@ -7,7 +7,8 @@ in a message is the n-th streamed one; only what was not streamed is said again 
 from typing import Literal
 
 from actors.harness import AnySaid, BlockEnded, TextSaid, ThoughtSaid
-from scuba.harness.claude.frames import REPLACEMENT, ApiEvent, Block
+from scuba.harness.claude.frames import ApiEvent, Block
+from scuba.harness.claude.values import REPLACEMENT
 
 Kind = Literal["text", "thinking"]
 KINDS: dict[str, Kind] = {

@@ -28,7 +28,6 @@ from claude_agent_sdk import (
 from actors.ports import SessionFailed
 from scuba.harness.claude.checks import check, could_not_start, ended_at_start
 from scuba.harness.claude.environment import child_environment
-from scuba.harness.claude.frames import every_text, sound
 from scuba.harness.claude.login import find_login, lend
 from scuba.harness.claude.options import options_for
 from scuba.harness.claude.permissions import Permissions
@@ -37,6 +36,7 @@ from scuba.harness.claude.queue import FrameQueue
 from scuba.harness.claude.session import ClaudeSession
 from scuba.harness.claude.settings import ClaudeSettings
 from scuba.harness.claude.transport import RawTransport, command_line
+from scuba.harness.claude.values import every_text, sound
 
 logger = logging.getLogger(__name__)
 

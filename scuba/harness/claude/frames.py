@@ -3,15 +3,11 @@
 Only what is read here has a field. A field is required when the frame means nothing without it.
 """
 
-import json
-import re
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
-REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_SURROGATE = re.compile("[\ud800-\udfff]")
+from scuba.harness.claude.values import load
 
 
 class Gone(Exception):
@@ -253,40 +249,3 @@ def decode(line: bytes) -> Frame:
         return _FRAMES.decode(msgspec.json.encode(data))
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, OverflowError):
         return Other(data=data, line=line)
-
-
-def load(line: bytes) -> dict[str, Any] | None:
-    """Return the JSON object of a line, or None if it is none.
-
-    JavaScript writes lone surrogates when it cuts a character in two, and a tool may print what
-    is not UTF-8: both become U+FFFD here, where msgspec refuses them (field case 9.1).
-    """
-    try:
-        data: object = json.loads(line.decode(errors="replace"), strict=False)
-        return every_text(sound, cast(Any, data)) if isinstance(data, dict) else None
-    except (ValueError, RecursionError):
-        return None
-
-
-def sound(text: str) -> str:
-    """Return the text with every lone surrogate in it replaced by U+FFFD."""
-    return _SURROGATE.sub(REPLACEMENT, text)
-
-
-def clean(text: str) -> str:
-    """Return the text fit for a thread: no lone surrogate, no U+0000 (protocol 1.2)."""
-    return sound(text).replace("\0", REPLACEMENT)
-
-
-def every_text(change: Callable[[str], str], value: object) -> Any:  # noqa: ANN401  # any JSON
-    """Return a JSON value with every text in it changed, keys too."""
-    match value:
-        case str():
-            return change(value)
-        case dict():
-            items = cast(dict[str, object], value).items()
-            return {change(key): every_text(change, item) for key, item in items}
-        case list():
-            return [every_text(change, item) for item in cast(list[object], value)]
-        case _:
-            return value

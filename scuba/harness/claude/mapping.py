@@ -1,9 +1,6 @@
 """Mapper: what the CLI writes, in the words of `actors.harness`. No I/O; the caller brings time."""
 
 from collections.abc import Iterable
-from typing import Any, cast
-
-import msgspec
 
 from actors.harness import (
     AnySaid,
@@ -28,9 +25,8 @@ from scuba.harness.claude.frames import (
     StreamEvent,
     System,
     User,
-    clean,
-    every_text,
 )
+from scuba.harness.claude.values import output_of, value_of
 
 RETRY_NOTICE_S = 30.0
 """The shortest time between two notices that the model is being tried again."""
@@ -125,7 +121,7 @@ class Mapper:
                     PermissionAsked(
                         tool_call_id=call,
                         tool_name=frame.request.tool_name,
-                        input=_value(frame.request.input),
+                        input=value_of(frame.request.input),
                     )
                 )
             case ControlCancel():
@@ -161,7 +157,7 @@ class Mapper:
                     ToolCalled(
                         tool_call_id=block.id,
                         tool_name=block.name,
-                        input=_value(block.input),
+                        input=value_of(block.input),
                         inner=inner,
                     )
                 )
@@ -190,7 +186,7 @@ class Mapper:
         self._denied.discard(block.tool_use_id)
         return ToolReturned(
             tool_call_id=block.tool_use_id,
-            output=_output(_value(block.content)),
+            output=output_of(value_of(block.content)),
             is_error=bool(block.is_error),
             denied=denied,
         )
@@ -259,34 +255,6 @@ class Mapper:
                     text=outcome.text,
                 )
             )
-
-
-def _value(raw: msgspec.Raw) -> Any:  # noqa: ANN401  # any JSON
-    """Return the decoded JSON of a field that is kept raw; None when it is absent."""
-    source = bytes(raw)
-    if not source:
-        return None
-    value = msgspec.json.decode(source)
-    return every_text(clean, value) if b"\\u0000" in source else value
-
-
-def _output(content: object) -> object:
-    """Return a tool result's content: text blocks as one string, anything else as it is."""
-    if isinstance(content, list):
-        blocks = cast(list[object], content)
-        texts = [text for block in blocks if (text := _text(block)) is not None]
-        if len(texts) == len(blocks):
-            return "\n".join(texts)
-        return blocks
-    return "" if content is None else content
-
-
-def _text(block: object) -> str | None:
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return text
-        case _:
-            return None
 
 
 def _retry_notice(frame: System) -> Told:

@@ -11,10 +11,11 @@ import trio
 from actors.harness import AnySaid, Decision, TurnEnded
 from actors.ports import SessionFailed
 from scuba.harness.claude.failures import TEXTS, hinted
-from scuba.harness.claude.frames import Exited, Frame, Gone, Lifecycle, Result, clean
+from scuba.harness.claude.frames import Exited, Frame, Gone, Lifecycle, Result
 from scuba.harness.claude.mapping import Mapper, Turn
 from scuba.harness.claude.permissions import Permissions
 from scuba.harness.claude.queue import FrameQueue
+from scuba.harness.claude.values import clean
 
 logger = logging.getLogger(__name__)
 

@@ -32,12 +32,12 @@ from scuba.harness.claude.frames import (
     System,
     User,
     decode,
-    load,
 )
 from scuba.harness.claude.pipes import STDERR_LINE_BYTES, LastWords, receive
 from scuba.harness.claude.processes import start_cli
 from scuba.harness.claude.queue import FrameQueue
 from scuba.harness.claude.requests import Requests
+from scuba.harness.claude.values import load
 
 LINE_BYTES = 64 << 20
 """The longest line that is read; an edit of a file carries the whole file twice."""

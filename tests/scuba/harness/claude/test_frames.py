@@ -12,12 +12,9 @@ from scuba.harness.claude.frames import (
     Result,
     StreamEvent,
     System,
-    clean,
     decode,
-    every_text,
-    load,
-    sound,
 )
+from scuba.harness.claude.values import clean, every_text, load, sound
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
