@@ -49,12 +49,26 @@ def every_text(change: Callable[[str], str], value: object) -> Any:  # noqa: ANN
 
 
 def value_of(raw: msgspec.Raw) -> Any:  # noqa: ANN401  # any JSON
-    """Return the decoded JSON of a field that is kept raw; None when it is absent."""
+    """Return the decoded JSON of a field that is kept raw; None when it is absent.
+
+    That its line was read says little of it: nobody has looked into a raw field before. What
+    cannot be read is text.
+    """
     source = bytes(raw)
     if not source:
         return None
-    value = msgspec.json.decode(source)
-    return every_text(clean, value) if b"\\u0000" in source else value
+    try:
+        value = msgspec.json.decode(source)
+        return every_text(clean, value) if b"\\u0000" in source else value
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _leniently(source.decode(errors="replace"))
+
+
+def _leniently(text: str) -> Any:  # noqa: ANN401  # any JSON
+    try:
+        return every_text(clean, json.loads(text, strict=False))
+    except (ValueError, RecursionError):
+        return clean(text)
 
 
 def output_of(content: object) -> object:

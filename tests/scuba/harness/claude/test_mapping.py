@@ -19,7 +19,7 @@ from actors.harness import (
     TurnEnded,
 )
 from scuba.harness.claude.failures import Status
-from scuba.harness.claude.frames import Frame
+from scuba.harness.claude.frames import Frame, decode
 from scuba.harness.claude.mapping import RETRY_NOTICE_S, Mapper
 from tests.kit.claude_frames import (
     delta,
@@ -450,3 +450,23 @@ def test_the_session_id_is_the_one_the_cli_names(mapper: Mapper) -> None:
     said(mapper, frame("system", subtype="init", session_id="new"))
 
     assert mapper.session_id == "new"
+
+
+@pytest.mark.parametrize(
+    ("raw", "output"),
+    [
+        (b'{"a":"\xff"}', {"a": "\N{REPLACEMENT CHARACTER}"}),
+        (b'"\xc3\\u0000"', "\N{REPLACEMENT CHARACTER}" * 2),
+        (b'{"a":[1e999]}', {"a": [float("inf")]}),
+        (b"[" * 700 + b'"\\u0000"' + b"]" * 700, None),
+    ],
+)
+def test_a_result_that_cannot_be_read_ends_no_session(
+    mapper: Mapper, raw: bytes, output: object
+) -> None:
+    """Field case 9.1: a tool may print anything, and its line is read without a look at that."""
+    block = b'{"type":"tool_result","tool_use_id":"t","content":' + raw + b"}"
+    [item] = said(mapper, decode(b'{"type":"user","message":{"content":[' + block + b"]}}"))
+
+    assert isinstance(item, ToolReturned)
+    assert item.output == output or (output is None and str(item.output).startswith("[["))
