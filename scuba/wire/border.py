@@ -51,7 +51,7 @@ def _body(kind: str, payload: msgspec.Raw) -> Body:
         return Unknown()
     try:
         body: Body = decoder.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # A run begins and ends whatever else its events say, or it would never be final.
         marks: dict[str, Body] = {"run_started": RunStarted(), "run_finished": RunFinished()}
         return marks.get(kind, Unknown())

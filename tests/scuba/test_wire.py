@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actors.events import (
@@ -73,6 +73,7 @@ def test_what_is_no_json_or_of_another_shape_is_refused_as_ever(data: bytes) -> 
 
 
 @given(st.binary(max_size=40), st.sampled_from(["message_part", "run_finished", "x.y"]))
+@example(b'{"chunk":' + b"[" * 2_000 + b"]" * 2_000 + b"}", "message_part")
 def test_no_bytes_at_all_raise(payload: bytes, kind: str) -> None:
     envelope = wire.Envelope(
         id="e",
