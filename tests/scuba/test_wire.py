@@ -73,7 +73,7 @@ def test_what_is_no_json_or_of_another_shape_is_refused_as_ever(data: bytes) -> 
 
 
 @given(st.binary(max_size=40), st.sampled_from(["message_part", "run_finished", "x.y"]))
-@example(b'{"chunk":' + b"[" * 2_000 + b"]" * 2_000 + b"}", "message_part")
+@example(b'{"chunk":{"type":"x","output":' + b"[" * 2_000 + b"]" * 2_000 + b"}}", "message_part")
 def test_no_bytes_at_all_raise(payload: bytes, kind: str) -> None:
     envelope = wire.Envelope(
         id="e",
