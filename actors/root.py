@@ -55,17 +55,24 @@ class Root:
     def _begin(self, granted: ThreadGranted, threads: trio.Nursery) -> None:
         thread_id = granted.thread_id
         before = self._threads.get(thread_id)
-        if before is not None and before.granted.joined_seq == granted.joined_seq:
+        if before is not None and before.serves(granted):
             return
         self._end(thread_id)
         scope = self._threads[thread_id] = ThreadScope(granted, self._outside)
-        threads.start_soon(scope.hold, before, name=f"thread {thread_id}")
+        threads.start_soon(self._hold, scope, before, name=f"thread {thread_id}")
 
     def _end(self, thread_id: str) -> None:
-        scope = self._threads.pop(thread_id, None)
-        if scope is not None:
+        scope = self._threads.get(thread_id)
+        if scope is not None and not scope.is_cancelled:
             logger.info("thread ended", extra={"thread_id": thread_id})
             scope.cancel()
+
+    async def _hold(self, scope: ThreadScope, before: ThreadScope | None) -> None:
+        """Keep a scope known until it is gone: so whatever has the thread next waits for it."""
+        await scope.hold(before)
+        thread_id = scope.granted.thread_id
+        if scope.is_cancelled and self._threads.get(thread_id) is scope:
+            del self._threads[thread_id]
 
     async def _farewell(self) -> None:
         farewell_s = self._outside.policy.farewell_s

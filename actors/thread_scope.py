@@ -70,6 +70,15 @@ class ThreadScope:
         self._ids = LogIds(granted.thread_id)
         self._serving: trio.MemorySendChannel[ThreadInbox] | None = None
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the thread was told to stop now."""
+        return self._scope.cancel_called
+
+    def serves(self, granted: ThreadGranted) -> bool:
+        """Return whether this grant is the one that the thread was begun for, and still has."""
+        return not self.is_cancelled and self.granted.joined_seq == granted.joined_seq
+
     def cancel(self) -> None:
         """Stop the thread now."""
         self._scope.cancel()
@@ -93,9 +102,11 @@ class ThreadScope:
         log_ids.set(self._ids)
         name = f"thread {self.granted.thread_id}"
         try:
+            if before is not None:
+                await before.gone.wait()  # also when cancelled: whoever comes next waits for us
+            if self.is_cancelled:
+                return
             with self._scope:
-                if before is not None:
-                    await before.gone.wait()
                 logger.info("thread started")
                 await supervise(self._live, name=name, park=True)
         finally:

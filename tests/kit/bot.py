@@ -21,12 +21,12 @@ class Bot:
     def __init__(self) -> None:
         self.log, self.harness, self.journal = FakeLog(), FakeHarness(), FakeJournal()
         self.stop, self.stopped = trio.Event(), trio.Event()
+        self.policy = Policy(own_principal_id=BOT)
         life, numbers = next(LIVES), count(1)
         self.new_id = lambda: f"{life}-{next(numbers)}"
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        policy = Policy(own_principal_id=BOT)
-        outside = Outside(self.log, self.harness, self.journal, policy, self.new_id)
+        outside = Outside(self.log, self.harness, self.journal, self.policy, self.new_id)
         await Root(outside).run(self.stop, task_status=task_status)
         self.stopped.set()
 
