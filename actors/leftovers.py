@@ -1,6 +1,9 @@
 """How a run that its process left open is ended: well framed, and as interrupted."""
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Sequence
+
+import trio
 
 from actors.events import (
     AnyChunk,
@@ -15,18 +18,23 @@ from actors.events import (
     ToolOutputError,
     part,
 )
-from actors.ports import Keyed
+from actors.ports import Keyed, Refused, ThreadLog, Unavailable
 
+logger = logging.getLogger(__name__)
+
+RETRY_S = 2.0
 STOPPED = "scuba was stopped while this was running"
 OUTCOMES = ("tool-output-available", "tool-output-error", "tool-output-denied")
 CALLS = ("tool-input-start", "tool-input-available")
 
 
-def ending(run_id: str, events: Iterable[Event]) -> list[Keyed]:
-    """Return what ends our run, given all its events; empty when it is finished.
+def ending(run_id: str, events: Sequence[Event]) -> list[Keyed]:
+    """Return what ends our run, given all its events; empty when it is finished or never began.
 
     The keys are derived from the run, so that doing it twice ends it once (6.2).
     """
+    if not events:
+        return []
     open_parts: dict[str, AnyChunk] = {}
     open_calls: dict[str, None] = {}
     for event in events:
@@ -57,3 +65,24 @@ def _note(chunk: SeenChunk, parts: dict[str, AnyChunk], calls: dict[str, None]) 
             calls.pop(call, None)
         case _:
             pass
+
+
+async def end(log: ThreadLog, thread_id: str, run_id: str) -> None:
+    """Return when a run of ours is ended on the server, or the server refuses to let us."""
+    try:
+        batch = ending(run_id, await log.run_events(thread_id, run_id))
+        if batch:
+            await _append(log, thread_id, batch)
+            logger.info("ended run %s, left open earlier", run_id)
+    except Refused as refused:
+        logger.warning("cannot end run %s: %s", run_id, refused)
+
+
+async def _append(log: ThreadLog, thread_id: str, batch: list[Keyed]) -> None:
+    while True:
+        try:
+            await log.append(thread_id, batch)
+        except Unavailable as unavailable:
+            await trio.sleep(unavailable.retry_after_s or RETRY_S)
+        else:
+            return

@@ -30,11 +30,9 @@ from actors.messages import (
     ThreadGranted,
     ThreadInbox,
 )
-from actors.ports import Journal, Position, Refused, ThreadLog, Unavailable
+from actors.ports import Journal, Position, ThreadLog
 
 logger = logging.getLogger(__name__)
-
-LEFTOVER_RETRY_S = 2.0
 
 
 class Children:
@@ -88,7 +86,7 @@ class ThreadActor:
         try:
             async with self._inbox, self._inbox_send, trio.open_nursery() as nursery:
                 for run_id in self._granted.open_runs:
-                    await self._close_leftover(run_id)
+                    await leftovers.end(self._log, self._thread_id, run_id)
                 after = await self._catch_up(nursery)
                 task_status.started()
                 async with self._log.subscribe(self._thread_id, after, self._inbox_send):
@@ -104,21 +102,6 @@ class ThreadActor:
         events = await self._log.window(self._thread_id, self._floor, self._max_replay)
         await self._step(EventsSeen(tuple(events)), nursery)
         return max(events[-1].seq, self._floor) if events else self._floor
-
-    async def _close_leftover(self, run_id: str) -> None:
-        """End a run of ours that an earlier life left open."""
-        batch = leftovers.ending(run_id, await self._log.run_events(self._thread_id, run_id))
-        while batch:
-            try:
-                await self._log.append(self._thread_id, batch)
-            except Unavailable as unavailable:
-                await trio.sleep(unavailable.retry_after_s or LEFTOVER_RETRY_S)
-            except Refused as refused:
-                logger.warning("cannot end run %s: %s", run_id, refused)
-                return
-            else:
-                logger.info("ended run %s, left open earlier", run_id)
-                return
 
     async def _serve(self, nursery: trio.Nursery) -> None:
         async for message in self._inbox:

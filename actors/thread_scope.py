@@ -11,6 +11,7 @@ from functools import partial
 import msgspec
 import trio
 
+from actors import leftovers
 from actors.approval import ApprovalActor
 from actors.events import Agent
 from actors.log_ids import LogIds, log_ids
@@ -67,6 +68,7 @@ class ThreadScope:
         self.gone = trio.Event()
         self._outside = outside
         self._scope = trio.CancelScope()
+        self._dismissed = False
         self._ids = LogIds(granted.thread_id)
         self._serving: trio.MemorySendChannel[ThreadInbox] | None = None
 
@@ -85,6 +87,7 @@ class ThreadScope:
 
     async def dismiss(self) -> None:
         """Let the thread end its run, then be gone; at once when it has none to end."""
+        self._dismissed = True
         try:
             if self._serving is None:
                 self.cancel()
@@ -97,7 +100,8 @@ class ThreadScope:
     async def hold(self, before: "ThreadScope | None") -> None:
         """Keep the actors alive until they leave, crash too often, or are cancelled.
 
-        The scope that had the thread before is gone first.
+        The scope that had the thread before is gone first. A run that a crash left open, with
+        no further life to end it, is ended.
         """
         log_ids.set(self._ids)
         name = f"thread {self.granted.thread_id}"
@@ -109,10 +113,15 @@ class ThreadScope:
             with self._scope:
                 logger.info("thread started")
                 await supervise(self._live, name=name, park=True)
+                for run_id in self.granted.open_runs:
+                    await leftovers.end(self._outside.log, self.granted.thread_id, run_id)
         finally:
             self.gone.set()
 
     async def _live(self) -> None:
+        """Run the four actors until ThreadActor leaves or one of them crashes."""
+        if self._dismissed:
+            return
         inbox_send, inbox = trio.open_memory_channel[ThreadInbox](THREAD_INBOX)
         query_send, query = trio.open_memory_channel[QueryInbox](QUERY_INBOX)
         approvals_send, approvals = trio.open_memory_channel[ApprovalInbox](0)
@@ -135,15 +144,19 @@ class ThreadScope:
                     start(partial(supervise, requests, name=f"approvals {thread_id}"))
                     start(OutboxActor(thread_id, outbox, inbox_send.clone(), log).run)
                     await nursery.start(serve)
+                    self.granted = msgspec.structs.replace(self.granted, open_runs=())
                     self._serving = inbox_send
             finally:
                 self._serving = None
                 self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """Let the next life, if there is one, read its history and end the run left open."""
-        open_runs = (self._ids.run_id,) if self._ids.run_id else ()
-        self.granted = msgspec.structs.replace(self.granted, last_seq=None, open_runs=open_runs)
+        """Let the next life, if there is one, read its history and end what was left open."""
+        left = (self._ids.run_id,) if self._ids.run_id else ()
+        self._ids.run_id = self._ids.seq = None
+        self.granted = msgspec.structs.replace(
+            self.granted, last_seq=None, open_runs=self.granted.open_runs + left
+        )
 
     async def _query(
         self,

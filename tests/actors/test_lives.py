@@ -1,11 +1,14 @@
-"""A thread's lives: granted, revoked, crashed, parked, stopped; each run ends, nobody is forgotten."""
+"""A thread's lives: granted, revoked, crashed, parked, stopped. Each run ends all the same."""
 
 import pytest
+import trio
+import trio.testing
 from trio.testing import MockClock
 
 from actors.conversation import Conversation
 from actors.events import RunFinished, Unknown
-from actors.messages import ThreadInbox
+from actors.messages import Drain, HarnessSaid, ThreadInbox
+from actors.ports import Refused
 from tests.kit.bot import ROOM, Bot, bot_in_room
 from tests.kit.fakes import ADA, BOT, FakeSession
 
@@ -54,3 +57,89 @@ async def test_a_thread_granted_again_at_once_never_has_two_sessions(
 
         assert most == [0]
         assert bot.finished() == ["completed", "completed"]
+
+
+async def test_a_thread_that_is_parked_ends_its_run(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    crash_on(monkeypatch, HarnessSaid, 100)
+    async with bot_in_room() as bot:
+        bot.log.say(ROOM, "one")
+        await trio.sleep(60)
+
+        assert open_runs(bot) == []
+
+
+async def test_a_run_left_open_earlier_is_ended_even_if_the_thread_crashes_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    first = Bot()
+    first.harness.prepare = quiet
+    async with bot_in_room(first):
+        first.log.say(ROOM, "one")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+    (left,) = open_runs(first)
+    second = Bot()
+    second.log = first.log
+    first.log._grants.clear()
+    first.log.grant(ROOM, open_runs=(left,))
+    read, failed = second.log.run_events, list[str]()
+
+    async def failing(thread_id: str, run_id: str) -> object:
+        if not failed:
+            failed.append(run_id)
+            raise ValueError("a bug")
+        return await read(thread_id, run_id)
+
+    monkeypatch.setattr(second.log, "run_events", failing)
+    async with bot_in_room(second):
+        await second.until_finished(2)
+
+        assert failed == [left]
+        assert open_runs(second) == []
+
+
+async def test_a_run_that_the_server_does_not_let_us_end_holds_up_nobody(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    bot = Bot()
+
+    async def refused(thread_id: str, run_id: str) -> object:
+        raise Refused("run_not_found", f"no {run_id} on {thread_id}", 404)
+
+    monkeypatch.setattr(bot.log, "run_events", refused)
+    bot.log.grant(ROOM, open_runs=("run_gone",))
+    async with bot_in_room(bot):
+        bot.log.say(ROOM, "one")
+        await bot.until_finished(1)
+
+        assert bot.finished() == ["completed"]
+
+
+async def test_a_run_that_never_reached_the_server_is_not_ended_there(
+    autojump_clock: MockClock,
+) -> None:
+    bot = Bot()
+    bot.log.grant(ROOM, open_runs=("run_gone",))
+    async with bot_in_room(bot):
+        await trio.testing.wait_all_tasks_blocked(0.01)
+
+        assert bot.log.own(ROOM) == []
+
+
+async def test_a_crash_while_scuba_stops_begins_no_further_turn(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    crash_on(monkeypatch, Drain, 1)
+    bot = Bot()
+    async with bot_in_room(bot):
+        bot.harness.prepare = quiet
+        bot.log.say(ROOM, "one")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        began = trio.current_time()
+        bot.stop.set()
+        await bot.stopped.wait()
+
+        assert trio.current_time() - began < 10
+        assert len(bot.harness.sessions) == 1
+        assert bot.finished() == ["interrupted"]
