@@ -51,7 +51,6 @@ logger = logging.getLogger(__name__)
 
 MAY_INTERRUPT = ("owner", "member", "approver", None)
 """Roles that may stop a run (3.2); None where the server does not say: it checked."""
-REASON_CHARS = 2000
 
 
 class Settle(msgspec.Struct, frozen=True):
@@ -112,11 +111,11 @@ class Conversation:
         self._input = InputDrain(own_principal_id, floor)
         self._fetching: set[str] = set()
         self._run: Run | None = None
-        self._ready = self._draining = False
+        self._ready = self._draining = self._closed = False
 
     @property
     def run_id(self) -> str | None:
-        """The run in hand, for log lines."""
+        """The run in hand, if there is one."""
         return self._run.run_id if self._run else None
 
     def step(self, message: ThreadInbox) -> list[Effect]:
@@ -145,7 +144,7 @@ class Conversation:
                 self._draining, effects = True, self._stop("scuba is being stopped")
             case _:
                 assert_never(message)
-        return effects + self._fetch() + self._next()
+        return effects + self._fetch() + (self._leave() if self._draining else self._next())
 
     # --- from the thread -----------------------------------------------------------------------
 
@@ -194,15 +193,23 @@ class Conversation:
     # --- a run ---------------------------------------------------------------------------------
 
     def _next(self) -> list[Effect]:
-        """Begin the next run if one is due; leave when drained."""
+        """Begin the next run if one is due."""
         effects: list[Effect] = []
-        while self._run is None and self._ready and not self._draining:
+        while self._run is None and self._ready:
             taken = self._input.take()
             if taken is None:
                 return effects
             effects += self._answer(taken)
-        if self._draining and self._run is None:
-            effects += [Close(), Leave()]
+        return effects
+
+    def _leave(self) -> list[Effect]:
+        """Leave when drained. The session need not wait for what is still on the way out."""
+        effects: list[Effect] = []
+        if not self._closed and (self._run is None or self._run.ended):
+            self._closed = True
+            effects.append(Close())
+        if self._run is None:
+            effects.append(Leave())
         return effects
 
     def _answer(self, taken: Input) -> list[Effect]:
@@ -232,8 +239,7 @@ class Conversation:
         run.ended = True
         if run.stopped is not None:
             status, reason = "interrupted", run.stopped
-        cut = reason[:REASON_CHARS] if reason else None
-        drafts = run.outbound.finish(status, cut, run.through_seq)
+        drafts = run.outbound.finish(status, reason, run.through_seq)
         return [Append(tuple(drafts)), RunEnded(run.run_id)]
 
     def _fail(self, run: Run, code: str | None, text: str | None) -> list[Effect]:

@@ -65,7 +65,7 @@ class ConversationRules(RuleBasedStateMachine):
         self.open_run: str | None = None
         self.finished: list[str] = []
         self.settled = 0
-        self.left = self.draining = self.ready = False
+        self.left = self.closed = self.draining = self.ready = False
         self.stopped: set[str] = set()
 
     # --- what the outside does -----------------------------------------------------------------
@@ -99,8 +99,11 @@ class ConversationRules(RuleBasedStateMachine):
                 assert self.open_run is not None
             case Close():
                 assert self.draining
+                assert not self.closed
+                assert self.open_run is None
+                self.closed = True
             case Leave():
-                assert self.draining
+                assert self.closed
                 assert self.open_run is None
                 self.left = True
             case _:

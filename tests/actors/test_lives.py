@@ -8,7 +8,7 @@ from trio.testing import MockClock
 from actors.conversation import Conversation
 from actors.events import RunFinished, Unknown
 from actors.messages import Drain, HarnessSaid, ThreadInbox
-from actors.ports import Refused
+from actors.ports import Refused, Unavailable
 from tests.kit.bot import ROOM, Bot, bot_in_room
 from tests.kit.fakes import ADA, BOT, FakeSession
 
@@ -143,3 +143,23 @@ async def test_a_crash_while_scuba_stops_begins_no_further_turn(
         assert trio.current_time() - began < 10
         assert len(bot.harness.sessions) == 1
         assert bot.finished() == ["interrupted"]
+
+
+async def test_stop_is_bounded_when_an_end_cannot_be_told_and_the_session_closes_slowly(
+    autojump_clock: MockClock,
+) -> None:
+    bot = Bot()
+    bot.harness.closing_s = 8.0
+    async with bot_in_room(bot):
+        bot.harness.prepare = quiet
+        bot.log.say(ROOM, "one")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        bot.log.faults = [Unavailable("down") for _ in range(1000)]
+        bot.harness.of(ROOM).end()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        began = trio.current_time()
+        bot.stop.set()
+        await bot.stopped.wait()
+
+        assert trio.current_time() - began < 26
+        assert bot.harness.live == []
