@@ -99,8 +99,10 @@ class ThreadActor:
         """Read the window of history above the floor; return the seq to follow from."""
         if not backlog.has_news(self._granted, self._floor):
             return self._floor
-        events = await self._log.window(self._thread_id, self._floor, self._max_replay)
-        await self._step(EventsSeen(tuple(events)), nursery)
+        newest = max(1, self._max_replay)  # without replay, for the seq of the head alone
+        events = await self._log.window(self._thread_id, self._floor, newest)
+        if self._max_replay:
+            await self._step(EventsSeen(tuple(events)), nursery)
         return max(events[-1].seq, self._floor) if events else self._floor
 
     async def _serve(self, nursery: trio.Nursery) -> None:

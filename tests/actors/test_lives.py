@@ -9,6 +9,7 @@ from actors.conversation import Conversation
 from actors.events import RunFinished, Unknown
 from actors.messages import Drain, HarnessSaid, ThreadInbox
 from actors.ports import Refused, Unavailable
+from actors.thread_scope import Policy
 from tests.kit.bot import ROOM, Bot, bot_in_room
 from tests.kit.fakes import ADA, BOT, FakeSession
 
@@ -163,3 +164,20 @@ async def test_stop_is_bounded_when_an_end_cannot_be_told_and_the_session_closes
 
         assert trio.current_time() - began < 26
         assert bot.harness.live == []
+
+
+async def test_without_replay_only_what_is_said_from_now_on_is_answered(
+    autojump_clock: MockClock,
+) -> None:
+    bot = Bot()
+    bot.policy = Policy(own_principal_id=BOT, max_replay=0)
+    bot.log.grant(ROOM)
+    bot.log._grants.clear()
+    bot.log.say(ROOM, "before")
+    async with bot_in_room(bot):
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        bot.log.say(ROOM, "now")
+        await bot.until_finished(1)
+        await trio.sleep(1)
+
+        assert bot.log.text(ROOM) == "echo: now"
