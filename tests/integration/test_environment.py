@@ -147,6 +147,7 @@ async def test_a_cli_that_dies_is_told_and_the_next_message_resumes_the_session(
 
     assert seen.statuses() == ["failed"]
     assert seen.notices()
-    assert "%%say one" in recalled.text()
+    # The prompt that died with the CLI may not have reached its transcript; the one before has.
+    assert recalled.text() in ("recall: %%say one\n%%sleep 60", "recall: remember me")
     assert (await other.answered(elsewhere)).text() == "onetwo"
     assert bot.running
