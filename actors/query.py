@@ -47,13 +47,15 @@ class Turn:
         self.opening = trio.CancelScope()
         """Covers everything until the harness has the prompt."""
         self.prompted = False
+        self.last_word: HarnessSaid | SessionEnded | None = None
+        """What tells its end, until that has left."""
 
 
 class Live:
-    """A session that is open, with the scope that keeps it so."""
+    """A session that is open, with the scope that keeps it so and the newest turn given to it."""
 
-    def __init__(self, session: HarnessSession, scope: trio.CancelScope) -> None:
-        self.session, self.scope = session, scope
+    def __init__(self, session: HarnessSession, scope: trio.CancelScope, turn: Turn) -> None:
+        self.session, self.scope, self.turn = session, scope, turn
 
 
 class QueryActor:
@@ -107,8 +109,13 @@ class QueryActor:
                     return
 
     async def _goodbye(self) -> None:
-        if self._turn is not None and not self._turn.ended.is_set():
-            await self._end_turn(SessionEnded(code="agent_failed", text=LOST_TURN))
+        turn = self._turn
+        if turn is None:
+            return
+        if not turn.ended.is_set():
+            await self._end_turn(turn, SessionEnded(code="agent_failed", text=LOST_TURN))
+        elif turn.last_word is not None:
+            await self._tell_end(turn, turn.last_word)
 
     def _decide(self, message: Decide) -> None:
         if not (self._live and self._live.session.decide(message.tool_call_id, message.decision)):
@@ -121,24 +128,26 @@ class QueryActor:
         failure: SessionFailed | None = None
         with turn.opening:
             try:
-                live = self._live or await self._open(nursery)
-                turn.prompted = True
+                live = self._live or await self._open(nursery, turn)
+                live.turn, turn.prompted = turn, True
                 await live.session.prompt(turn.prompt_id, text)
             except SessionFailed as failed:
                 failure = failed
         if turn.ended.is_set():
             return
         if failure is not None:
-            await self._end_turn(self._failed(failure))
+            await self._end_turn(turn, self._failed(failure))
         elif turn.opening.cancelled_caught and not turn.prompted:
-            turn.ended.set()
             ended = TurnEnded(prompt_id=turn.prompt_id, status="interrupted")
-            await self._outbox.send(HarnessSaid((ended,)))
+            await self._tell_end(turn, HarnessSaid((ended,)))
 
     async def _interrupt(self, prompt_id: str) -> None:
         """Stop a turn: before it began at once, else by asking, else by closing the session."""
         turn, live = self._turn, self._live
-        if turn is None or turn.prompt_id != prompt_id or turn.ended.is_set():
+        if turn is None or turn.prompt_id != prompt_id:
+            await self._outbox.send(SessionEnded(prompt_id=prompt_id))  # of an earlier life
+            return
+        if turn.ended.is_set():
             return
         if not turn.prompted or live is None:
             turn.opening.cancel()
@@ -153,11 +162,11 @@ class QueryActor:
             with trio.move_on_after(self._drain_s):
                 await turn.ended.wait()
         if not turn.ended.is_set():
-            await self._end_turn(SessionEnded())
+            await self._end_turn(turn, SessionEnded())
 
     # --- the session ---------------------------------------------------------------------------
 
-    async def _open(self, nursery: trio.Nursery) -> Live:
+    async def _open(self, nursery: trio.Nursery, turn: Turn) -> Live:
         """Return a live session, resumed if there is one to resume. Raises SessionFailed.
 
         The one before it is gone first: two processes on one session would fork its history.
@@ -166,19 +175,20 @@ class QueryActor:
         if self._deaths > 1:
             await trio.sleep(min(BACKOFF_S * 2 ** (self._deaths - 2), BACKOFF_CAP_S))
         resume = self._journal.session_id(self._thread_id)
-        opened = await nursery.start(self._hold, resume, name=f"session {self._thread_id}")
+        name = f"session {self._thread_id}"
+        opened = await nursery.start(self._hold, resume, turn, name=name)
         if isinstance(opened, SessionFailed) and opened.lost_session and resume is not None:
             logger.warning("session cannot be resumed: %s", opened.detail, extra=self._ids())
             await self._journal.remember_session(self._thread_id, None)
             await self._outbox.send(HarnessSaid((SESSION_LOST,)))
-            opened = await nursery.start(self._hold, None, name=f"session {self._thread_id}")
+            opened = await nursery.start(self._hold, None, turn, name=name)
         if isinstance(opened, SessionFailed):
             raise opened
         live: Live = opened
         return live
 
     async def _hold(
-        self, resume: str | None, *, task_status: trio.TaskStatus[Live | SessionFailed]
+        self, resume: str | None, turn: Turn, *, task_status: trio.TaskStatus[Live | SessionFailed]
     ) -> None:
         """Open, read and close one session in one task; report its start, or why there is none."""
         live: Live | None = None
@@ -187,7 +197,7 @@ class QueryActor:
         with trio.CancelScope() as scope:
             try:
                 async with self._harness.open(self._thread_id, resume) as session:
-                    live = self._live = Live(session, scope)
+                    live = self._live = Live(session, scope, turn)
                     task_status.started(live)
                     await self._relay(session)
             except SessionFailed as failed:
@@ -196,7 +206,8 @@ class QueryActor:
                 self._live = None
                 self._gone.set()
         if live is not None:
-            await self._end_turn(self._failed(failure) if failure else SessionEnded())
+            ended = self._failed(failure) if failure else SessionEnded()
+            await self._end_turn(live.turn, ended)
         elif failure is not None:
             task_status.started(failure)
 
@@ -205,29 +216,37 @@ class QueryActor:
         remembered = None
         try:
             while True:
-                said = await session.receive()
-                for item in said:
-                    if isinstance(item, TurnEnded):
-                        self._note_end(item)
-                await self._outbox.send(HarnessSaid(tuple(said)))
+                message = HarnessSaid(tuple(await session.receive()))
+                turn = self._ended_by(message)
+                if turn is None:
+                    await self._outbox.send(message)
+                else:
+                    await self._tell_end(turn, message)
                 if session.session_id != remembered:
                     remembered = session.session_id
                     await self._journal.remember_session(self._thread_id, remembered)
         finally:
             self._live = None  # closing takes a while, and no turn may begin on it
 
-    def _note_end(self, ended: TurnEnded) -> None:
-        self._deaths = 0
-        if self._turn is not None and self._turn.prompt_id == ended.prompt_id:
-            self._turn.ended.set()
+    def _ended_by(self, message: HarnessSaid) -> Turn | None:
+        """Return the turn in hand if a message has the harness's last word about it."""
+        ended = {item.prompt_id for item in message.said if isinstance(item, TurnEnded)}
+        if ended:
+            self._deaths = 0
+        return self._turn if self._turn and self._turn.prompt_id in ended else None
 
-    async def _end_turn(self, ended: SessionEnded) -> None:
-        """Say that the session is gone, and with it the turn in hand, if that is not over."""
-        turn = self._turn
-        if turn is not None and not turn.ended.is_set():
-            turn.ended.set()
-            ended = msgspec.structs.replace(ended, prompt_id=turn.prompt_id)
-        await self._outbox.send(ended)
+    async def _end_turn(self, turn: Turn, ended: SessionEnded) -> None:
+        """Say that the session is gone, and with it its turn, if that is not over."""
+        if turn.ended.is_set():
+            await self._outbox.send(ended)
+        else:
+            await self._tell_end(turn, msgspec.structs.replace(ended, prompt_id=turn.prompt_id))
+
+    async def _tell_end(self, turn: Turn, last_word: HarnessSaid | SessionEnded) -> None:
+        turn.ended.set()
+        turn.last_word = last_word
+        await self._outbox.send(last_word)  # cancelled here, it is left to `_goodbye`
+        turn.last_word = None
 
     def _failed(self, failed: SessionFailed) -> SessionEnded:
         self._deaths += 1
