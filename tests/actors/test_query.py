@@ -1,4 +1,4 @@
-"""QueryActor: whoever waits for the end of a turn hears of it once, whatever becomes of the actor."""
+"""QueryActor: the end of each turn is told once, whatever becomes of the actor."""
 
 import pytest
 import trio
@@ -78,6 +78,7 @@ async def test_the_end_of_a_turn_is_told_though_the_actor_crashes_meanwhile(
             await query.inbox.send(turn(1))
             await wait_all_tasks_blocked()
             await query.inbox.send(Interrupt("p1"))
+            await wait_all_tasks_blocked()
             query.harness.of(ROOM).end()
             await wait_all_tasks_blocked()  # nobody takes it yet
             gate.set()
