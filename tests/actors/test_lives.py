@@ -7,7 +7,6 @@ from trio.testing import MockClock
 
 from actors.conversation import Conversation
 from actors.events import RunFinished, Unknown
-from actors.harness import PermissionAsked, TextSaid
 from actors.messages import Drain, HarnessSaid, ThreadInbox
 from actors.ports import Refused, Unavailable
 from actors.thread_scope import Policy
@@ -182,27 +181,3 @@ async def test_without_replay_only_what_is_said_from_now_on_is_answered(
         await trio.sleep(1)
 
         assert bot.log.text(ROOM) == "echo: now"
-
-
-@pytest.mark.parametrize(("code", "status"), [("forbidden", 403), ("invalid_event", 422)])
-async def test_a_run_that_the_server_refuses_is_stopped_and_the_thread_goes_on(
-    code: str, status: int, autojump_clock: MockClock
-) -> None:
-    async with bot_in_room() as bot:
-        bot.harness.prepare = quiet
-        bot.log.faults = [Refused(code, "no", status, 0)] * 3
-        bot.log.say(ROOM, "one")
-        await trio.testing.wait_all_tasks_blocked(0.01)
-        session = bot.harness.of(ROOM)
-        session.say(
-            TextSaid("b", "hm"), PermissionAsked(tool_call_id="c1", tool_name="Bash", input={})
-        )
-        await trio.sleep(1)
-        assert session.interrupts == [prompt_id for prompt_id, _ in session.prompts]
-        session.echoes = True
-        bot.log.faults.clear()
-        bot.log.say(ROOM, "two")
-        await bot.until_finished(1)
-
-        assert bot.log.shown(ROOM)[0] == "run_started"
-        assert bot.log.text(ROOM) == "echo: two"
