@@ -47,6 +47,7 @@ class Turn:
         self.opening = trio.CancelScope()
         """Covers everything until the harness has the prompt."""
         self.prompted = False
+        """Whether the harness may have it, so that only an interrupt of the harness stops it."""
         self.last_word: HarnessSaid | SessionEnded | None = None
         """What tells its end, until that has left."""
 
@@ -129,15 +130,16 @@ class QueryActor:
         with turn.opening:
             try:
                 live = self._live or await self._open(nursery, turn)
-                live.turn, turn.prompted = turn, True
-                await live.session.prompt(turn.prompt_id, text)
+                if not turn.opening.cancel_called:
+                    live.turn, turn.prompted = turn, True
+                    await live.session.prompt(turn.prompt_id, text)
             except SessionFailed as failed:
                 failure = failed
         if turn.ended.is_set():
             return
         if failure is not None:
             await self._end_turn(turn, self._failed(failure))
-        elif turn.opening.cancelled_caught and not turn.prompted:
+        elif not turn.prompted:
             ended = TurnEnded(prompt_id=turn.prompt_id, status="interrupted")
             await self._tell_end(turn, HarnessSaid((ended,)))
 

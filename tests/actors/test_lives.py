@@ -12,6 +12,7 @@ from actors.ports import Refused, Unavailable
 from actors.thread_scope import Policy
 from tests.kit.bot import ROOM, Bot, bot_in_room
 from tests.kit.fakes import ADA, BOT, FakeSession
+from tests.kit.steps import After
 
 
 def quiet(session: FakeSession) -> None:
@@ -181,3 +182,65 @@ async def test_without_replay_only_what_is_said_from_now_on_is_answered(
         await trio.sleep(1)
 
         assert bot.log.text(ROOM) == "echo: now"
+
+
+async def converse(bot: Bot) -> None:
+    """Say two things, the second while the first is worked on."""
+    bot.log.say(ROOM, "one")
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    bot.log.say(ROOM, "two")
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    for session in bot.harness.live:
+        session.echoes = True
+        if session.prompts:
+            session.end()
+    await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+async def test_stopped_at_any_step_every_run_ends_and_the_next_start_goes_on(
+    autojump_clock: MockClock,
+) -> None:
+    """Field case 7.3: what waited is answered after the start, once and in order."""
+    for steps in range(1, 90, 2):
+        first, second = Bot(), Bot()
+        first.harness.prepare = quiet
+        async with bot_in_room(first):
+            with After(steps, first.stop.set):
+                await converse(first)
+            first.stop.set()
+            with trio.fail_after(2):
+                await first.stopped.wait()
+        assert open_runs(first) == []
+        second.log, second.journal = first.log, first.journal
+        first.log._grants.clear()
+        async with bot_in_room(second):
+            await trio.testing.wait_all_tasks_blocked(0.01)
+
+        sessions = first.harness.sessions + second.harness.sessions
+        prompts = [text for session in sessions for _, text in session.prompts]
+        assert "\n\n".join(prompts) in ("one\n\ntwo", "two"), steps
+        assert open_runs(second) == []
+        assert first.harness.live == second.harness.live == []
+
+
+async def test_revoked_at_any_step_nothing_is_left_and_the_next_grant_is_served(
+    autojump_clock: MockClock,
+) -> None:
+    """Field case 8.7."""
+    for steps in range(1, 90, 3):
+        bot = Bot()
+        bot.harness.prepare = quiet
+        async with bot_in_room(bot):
+            with After(steps, lambda bot=bot: bot.log.revoke(ROOM)):
+                await converse(bot)
+            bot.log.revoke(ROOM)
+            await trio.sleep(1)
+            assert bot.harness.live == []
+            assert bot.log.subscribers.get(ROOM, 0) == 0
+            bot.harness.prepare = lambda session: None
+            bot.log.grant(ROOM, joined_seq=bot.log.add(ROOM, ADA, Unknown()).seq)
+            bot.log.say(ROOM, "three")
+            await trio.sleep(1)
+
+        assert bot.harness.of(ROOM).prompts[-1][1] == "three", steps
+        assert bot.finished()[-1] == "completed"

@@ -141,6 +141,24 @@ async def test_a_turn_begun_while_a_deaf_session_still_closes_is_answered(
     assert ends(last) == ["p2"]
 
 
+async def test_interrupted_at_any_step_a_turn_ends_at_once(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    """Field case 4.2: also in the moment in which its session has just opened."""
+    for steps in range(1, 40):
+        query, now = Query(), trio.Event()
+        query.harness.prepare = quiet
+        await nursery.start(query.actor.run)
+        with After(steps, now.set), trio.move_on_after(1):
+            await query.inbox.send(turn(1))
+            await now.wait()
+        await query.inbox.send(Interrupt("p1"))
+        began = trio.current_time()
+
+        assert ends(await query.next_end()) == ["p1"], steps
+        assert trio.current_time() - began < 1
+
+
 @pytest.mark.parametrize("interrupted", [False, True])
 async def test_cancelled_anywhere_it_tells_the_end_of_the_turn_once_and_leaves_no_session(
     interrupted: bool, autojump_clock: MockClock, nursery: trio.Nursery
