@@ -1,5 +1,7 @@
 """A thread's lives: granted, revoked, crashed, parked, stopped. Each run ends all the same."""
 
+from functools import partial
+
 import pytest
 import trio
 import trio.testing
@@ -231,7 +233,7 @@ async def test_revoked_at_any_step_nothing_is_left_and_the_next_grant_is_served(
         bot = Bot()
         bot.harness.prepare = quiet
         async with bot_in_room(bot):
-            with After(steps, lambda bot=bot: bot.log.revoke(ROOM)):
+            with After(steps, partial(bot.log.revoke, ROOM)):
                 await converse(bot)
             bot.log.revoke(ROOM)
             await trio.sleep(1)
