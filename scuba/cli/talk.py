@@ -115,4 +115,7 @@ async def _threads(connection: Connection) -> None:
 
 
 def _text(text: str) -> str:
-    return sys.stdin.read() if text == "-" else text
+    """Return the text to say; what is no UTF-8 comes as lone surrogates, as in an argument."""
+    if text != "-":
+        return text
+    return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")

@@ -286,3 +286,14 @@ sys.exit(exit_code(command, []))
 
         assert talker.wait(30) == 1
         assert talker.stderr.read() == b""
+
+
+def test_a_piped_text_that_is_not_utf_8_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCUBA_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("SCUBA_TOKEN", "a-token-of-nobody")
+    runner = CliRunner()
+    with runner.isolation(input=b"caf\xe9") as (_, err, _):
+        code = exit_code(root, ["say", "thr_a", "-"])
+
+        assert code == 64
+        assert err.getvalue().startswith(b"error: the text is not UTF-8")
