@@ -10,8 +10,7 @@ from typing import assert_never
 
 import msgspec
 
-from actors.drain import Drain as InputDrain
-from actors.drain import Input
+from actors.drain import Input, InputDrain
 from actors.events import (
     Agent,
     ApprovalGiven,

@@ -78,7 +78,7 @@ class _Run:
         return _joined("".join(part) for part in self.parts)
 
 
-class Drain:
+class InputDrain:
     """What others said on one thread and the bot has not taken yet.
 
     `floor` is the settlement checkpoint: what was final at or below it never comes out.

@@ -1,10 +1,10 @@
-"""Drain: which messages of others are final, and what of them becomes the next prompt."""
+"""InputDrain: which messages of others are final, and what of them becomes the next prompt."""
 
 from collections.abc import Sequence
 
 import pytest
 
-from actors.drain import Drain, Input
+from actors.drain import Input, InputDrain
 from actors.events import (
     ApprovalGiven,
     Body,
@@ -44,14 +44,14 @@ def bare(seq: int, text: str, run_id: str = "m1", by: str = ADA) -> Event:
 
 
 def drained(events: Sequence[Event], *, floor: int = 0) -> Input | None:
-    drain = Drain(BOT, floor)
+    drain = InputDrain(BOT, floor)
     for item in events:
         drain.observe(item)
     return drain.take()
 
 
 def test_a_run_drains_when_it_is_finished_and_not_before() -> None:
-    drain = Drain(BOT, 0)
+    drain = InputDrain(BOT, 0)
     bodies: list[Body] = [RunStarted(), start(), delta("he"), delta("llo"), end()]
     for seq, body in enumerate(bodies, 1):
         drain.observe(event(seq, body))
@@ -138,7 +138,7 @@ def test_what_is_said_about_a_run_is_no_input(body: Body) -> None:
 
 
 def test_a_bare_message_drains_at_its_last_event() -> None:
-    drain = Drain(BOT, 0)
+    drain = InputDrain(BOT, 0)
     drain.observe(event(1, delta("par"), "m1", left=1))
 
     assert drain.take() is None
@@ -154,7 +154,7 @@ def test_a_part_we_cannot_read_does_not_hold_up_its_bare_message() -> None:
 
 def test_two_bare_messages_woven_in_one_batch_are_settled_together() -> None:
     """A checkpoint between them would cut the second in two."""
-    drain = Drain(BOT, 0)
+    drain = InputDrain(BOT, 0)
     drain.observe(event(1, delta("b1"), "b", left=1))
     drain.observe(event(2, delta("a"), "a", left=0))
 
@@ -164,7 +164,7 @@ def test_two_bare_messages_woven_in_one_batch_are_settled_together() -> None:
 
 
 def test_a_bare_message_that_never_ends_holds_up_nobody_for_long() -> None:
-    drain = Drain(BOT, 0)
+    drain = InputDrain(BOT, 0)
     drain.observe(event(1, delta("never whole"), "b", left=1))
     for seq in range(2, 256):
         drain.observe(event(seq, Unknown(), None))
@@ -177,7 +177,7 @@ def test_a_bare_message_that_never_ends_holds_up_nobody_for_long() -> None:
 
 def test_bare_deltas_of_an_older_server_drain_as_seen_and_more_is_a_new_message() -> None:
     """Chapter 5.4: without `bareLeft`, and with a view from seq 1."""
-    drain = Drain(BOT, 0)
+    drain = InputDrain(BOT, 0)
     drain.observe(event(1, delta("a"), "m1"))
     drain.observe(event(2, delta("b"), "m1"))
     assert drain.take() == Input("ab", 2)
@@ -188,7 +188,7 @@ def test_bare_deltas_of_an_older_server_drain_as_seen_and_more_is_a_new_message(
 
 def test_overlap_is_told_by_seq_and_equal_words_count_twice() -> None:
     """Field case 2.7: a replay after a reconnect changes nothing, two times "ok" are two."""
-    drain = Drain(BOT, 0)
+    drain = InputDrain(BOT, 0)
     events = [bare(1, "ok", "m1", ADA), bare(2, "ok", "m2", BEN), bare(3, "go", "m3")]
     for item in [*events[:2], *events]:
         drain.observe(item)
@@ -201,7 +201,7 @@ def test_overlap_is_told_by_seq_and_equal_words_count_twice() -> None:
 
 def test_what_arrives_while_a_run_starts_waits_and_comes_once() -> None:
     """Field case 1.7: between the prompt and the first word of the harness."""
-    drain = Drain(BOT, 0)
+    drain = InputDrain(BOT, 0)
     drain.observe(bare(1, "first", "m1"))
     assert drain.take() == Input("first", 1)
     drain.observe(event(2, RunStarted(), "run", BOT))
@@ -232,7 +232,7 @@ def test_a_run_seen_from_its_middle_waits_for_its_beginning() -> None:
         event(8, delta("gin")),
         event(9, RunFinished()),
     ]
-    drain = Drain(BOT, 7)
+    drain = InputDrain(BOT, 7)
     for item in [*whole[2:], bare(10, "after")]:
         drain.observe(item)
     assert drain.needs() == {"r1"}
@@ -247,7 +247,7 @@ def test_a_run_seen_from_its_middle_waits_for_its_beginning() -> None:
 def test_what_was_fetched_ahead_of_the_view_is_left_to_the_view() -> None:
     """Otherwise a checkpoint at the fetched end would cover what lies between, unread."""
     whole = [event(2, RunStarted()), event(8, delta("x")), event(11, RunFinished())]
-    drain = Drain(BOT, 7)
+    drain = InputDrain(BOT, 7)
     drain.observe(whole[1])
     drain.fill("r1", whole)
     assert drain.take() is None
@@ -260,7 +260,7 @@ def test_what_was_fetched_ahead_of_the_view_is_left_to_the_view() -> None:
 
 
 def test_what_came_while_a_run_was_fetched_is_in_it() -> None:
-    drain = Drain(BOT, 7)
+    drain = InputDrain(BOT, 7)
     drain.observe(event(8, delta("b")))
     fetched = [event(2, RunStarted()), event(3, delta("a")), event(8, delta("b"))]
     drain.observe(event(9, delta("c")))
@@ -272,7 +272,7 @@ def test_what_came_while_a_run_was_fetched_is_in_it() -> None:
 
 def test_a_run_whose_beginning_cannot_be_had_is_consumed_in_silence() -> None:
     """Field case 2.3: never drain a run whose beginning is missing; never ask for it twice."""
-    drain = Drain(BOT, 7)
+    drain = InputDrain(BOT, 7)
     drain.observe(event(8, delta("middle")))
     drain.fill("r1", [])
     drain.observe(event(9, delta("more")))
@@ -284,7 +284,7 @@ def test_a_run_whose_beginning_cannot_be_had_is_consumed_in_silence() -> None:
 
 def test_a_run_whose_beginning_was_trimmed_is_consumed_in_silence() -> None:
     """Chapter 7.5: the fetch answers, and yet the run has no start."""
-    drain = Drain(BOT, 7)
+    drain = InputDrain(BOT, 7)
     drain.observe(event(8, delta("middle")))
     drain.observe(event(9, RunFinished()))
     drain.fill("r1", [event(8, delta("middle")), event(9, RunFinished())])
@@ -294,7 +294,7 @@ def test_a_run_whose_beginning_was_trimmed_is_consumed_in_silence() -> None:
 
 def test_our_own_run_that_the_server_finished_is_no_input() -> None:
     """Its parts lie before the view, so only the fetch tells whose it was."""
-    drain = Drain(BOT, 7)
+    drain = InputDrain(BOT, 7)
     drain.observe(event(8, RunFinished("failed"), by="system"))
     assert drain.needs() == {"r1"}
     stop = event(4, InterruptRequested(), by=ADA)
@@ -311,7 +311,7 @@ def test_a_bare_message_behind_the_floor_needs_no_fetch() -> None:
 
 def test_a_bare_message_at_the_edge_of_a_cut_view_is_fetched() -> None:
     """Chapter 5.4: its first parts may lie before the view; another author's batch may not."""
-    drain = Drain(BOT, 7)
+    drain = InputDrain(BOT, 7)
     drain.observe(bare(20, "rest", "m1", ADA))
     drain.observe(bare(21, "other", "m2", BEN))
     assert drain.needs() == {"m1"}
@@ -323,7 +323,7 @@ def test_a_bare_message_at_the_edge_of_a_cut_view_is_fetched() -> None:
 
 def test_bare_deltas_of_an_older_server_in_a_cut_view_are_asked_about_and_come_once() -> None:
     """Chapter 5.4: without `bareLeft` only the run as a whole tells that it was never started."""
-    drain = Drain(BOT, 7)
+    drain = InputDrain(BOT, 7)
     first, second = event(8, delta("a"), "m1"), event(9, delta("b"), "m1")
     drain.observe(first)
     drain.fill("m1", [first])
@@ -347,7 +347,7 @@ def test_odd_characters_never_reach_the_harness() -> None:
 
 
 def test_settled_messages_are_forgotten() -> None:
-    drain = Drain(BOT, 0)
+    drain = InputDrain(BOT, 0)
     for seq in range(1, 1_001):
         drain.observe(bare(seq, "x" * 100, f"m{seq}"))
         drain.take()

@@ -1,4 +1,4 @@
-"""Drain, however runs interleave, views begin and events repeat: every message exactly once."""
+"""InputDrain, however runs interleave, views begin and events repeat: each message once."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from actors.drain import Drain, Input
+from actors.drain import Input, InputDrain
 from actors.events import (
     Body,
     Event,
@@ -96,7 +96,7 @@ class DrainRules(RuleBasedStateMachine):
     @initialize(counts_bare=st.booleans())
     def begin(self, counts_bare: bool) -> None:
         self.log = Log(counts_bare=counts_bare)
-        self.drain = Drain(BOT, 0)
+        self.drain = InputDrain(BOT, 0)
 
     @rule(happenings=st.lists(HAPPENINGS, min_size=1, max_size=8))
     def things_happen(self, happenings: list[tuple[str, str, int]]) -> None:
@@ -181,7 +181,7 @@ class DrainRules(RuleBasedStateMachine):
     @rule(below=st.integers(0, 20), more=st.integers(1, 12))
     def restart(self, below: int, more: int) -> None:
         """A new process knows the checkpoint only; its window may begin anywhere below."""
-        self.drain = Drain(BOT, self.settled)
+        self.drain = InputDrain(BOT, self.settled)
         self.position = max(0, self.settled - below)
         self.events_arrive(more, 0)
 
