@@ -40,6 +40,7 @@ from actors.messages import (
     Landed,
     RunEnded,
     RunFetched,
+    RunRefused,
     SessionEnded,
     StartTurn,
     ThreadInbox,
@@ -137,6 +138,9 @@ class Conversation:
             case ApprovalRejected():
                 run = self._live_run(message.run_id)
                 effects = [Append(tuple(run.outbound.notice(message.notice)))] if run else []
+            case RunRefused():
+                run = self._live_run(message.run_id)
+                effects = self._stop(f"the server refuses it ({message.code})") if run else []
             case Landed():
                 effects = self._landed(message.run_id)
             case Drain():

@@ -83,8 +83,15 @@ class ApprovalRejected(Message, frozen=True, kw_only=True):
     notice: Notice
 
 
+class RunRefused(Message, frozen=True):
+    """The server will not have what this run says, so nobody sees it; from OutboxActor."""
+
+    run_id: str
+    code: str
+
+
 class Landed(Message, frozen=True):
-    """The run is on the server up to and with its `run_finished`; from OutboxActor."""
+    """The run is on the server up to and with its `run_finished`, or given up; from OutboxActor."""
 
     run_id: str
 
@@ -107,6 +114,7 @@ ThreadInbox = (
     | SessionEnded
     | ApprovalSettled
     | ApprovalRejected
+    | RunRefused
     | Landed
     | RunFetched
     | Drain

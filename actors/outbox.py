@@ -1,7 +1,8 @@
 """OutboxActor: the ordered way out of a thread. Every event arrives once, in order, or is named.
 
 What can be tried again is tried again unchanged, under the same keys (6.2); what the server will
-never take is replaced by a marker, so that one bad event does not hold up an answer.
+never take is replaced by a marker, so that one bad event does not hold up an answer. A run that
+the server refuses as such is given up, and ThreadActor is told.
 """
 
 import logging
@@ -10,7 +11,8 @@ from collections.abc import Callable
 
 import trio
 
-from actors.messages import Landed, OutboxInbox, ThreadInbox
+from actors.events import Draft
+from actors.messages import Landed, OutboxInbox, RunRefused, ThreadInbox
 from actors.pending import Pending
 from actors.ports import Keyed, Refused, ThreadLog, Unavailable
 
@@ -42,6 +44,8 @@ class OutboxActor:
         self._changed = trio.Event()
         self._closing = False
         self._not_before = 0.0
+        self._unborn: str | None = None
+        """The run whose `run_started` was refused: its parts would be a bare message (5.4)."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until every sender has closed and all is appended, or until cancelled."""
@@ -61,8 +65,11 @@ class OutboxActor:
     async def _send(self) -> None:
         while await self._due():
             self._not_before = trio.current_time() + FLUSH_S
-            await self._append(self._pending.hand_out())
-            for keyed in self._pending.landed():
+            refused = await self._append(self._pending.hand_out())
+            batch = self._pending.landed()
+            if refused is not None:
+                await self._give_up(batch[0].draft, refused)
+            for keyed in batch:
                 if keyed.draft.type == "run_finished":
                     await self._outbox.send(Landed(keyed.draft.run_id))
 
@@ -80,10 +87,10 @@ class OutboxActor:
                 await self._changed.wait()
         return True
 
-    async def _append(self, batch: list[Keyed]) -> None:
-        """Return when the batch is on the server, or given up."""
+    async def _append(self, batch: list[Keyed]) -> Refused | None:
+        """Return None when the batch is on the server, else why it is lost."""
         attempt = 0
-        while batch:
+        while batch and batch[0].draft.run_id != self._unborn:
             try:
                 await self._log.append(self._thread_id, batch)
             except Unavailable as unavailable:
@@ -94,10 +101,16 @@ class OutboxActor:
                     await self._wait(None, attempt, refused)
                     attempt += 1
                 elif not self._mend(batch, refused):
-                    return
+                    return refused
                 batch = self._pending.hand_out()
             else:
-                return
+                break
+        return None
+
+    async def _give_up(self, first: Draft, refused: Refused) -> None:
+        if first.type == "run_started":
+            self._unborn = first.run_id
+        await self._outbox.send(RunRefused(first.run_id, refused.code))
 
     async def _wait(self, retry_after_s: float | None, attempt: int, cause: Exception) -> None:
         backoff_s = min(BACKOFF_S * 2 ** min(attempt, 10), BACKOFF_CAP_S) * self._jitter()

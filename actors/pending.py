@@ -12,6 +12,7 @@ from actors.events import (
     PartPayload,
     ReasoningDelta,
     RunFinishedPayload,
+    RunStartedPayload,
     TextDelta,
     part,
 )
@@ -87,6 +88,7 @@ class Pending:
         """Put a marker in place of an event in hand that the server will never take.
 
         A marker that is refused too is left out. False: nothing can be done, the batch is lost.
+        Beginning and end of a run cannot be left out; in their place stands the barest of each.
         """
         keyed = self._in_hand[index]
         if keyed.key not in self._marked:
@@ -143,8 +145,11 @@ def _chars(draft: Draft) -> int:
 
 
 def _marker(draft: Draft, code: str) -> Draft:
+    if isinstance(draft.payload, RunStartedPayload):
+        bare_start = msgspec.structs.replace(draft.payload, agent=None)
+        return msgspec.structs.replace(draft, payload=bare_start)
     if isinstance(draft.payload, RunFinishedPayload):
-        bare = msgspec.structs.replace(draft.payload, reason=None)
-        return msgspec.structs.replace(draft, payload=bare)
+        bare_end = msgspec.structs.replace(draft.payload, reason=None)
+        return msgspec.structs.replace(draft, payload=bare_end)
     text = f"A part of this answer could not be shown: the server refused it ({code})."
     return part(draft.run_id, DataNotice(data=Notice("warning", "event_refused", text)))

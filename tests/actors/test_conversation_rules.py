@@ -37,6 +37,7 @@ from actors.messages import (
     HarnessSaid,
     Interrupt,
     Landed,
+    RunRefused,
     SessionEnded,
     StartTurn,
     ThreadInbox,
@@ -191,6 +192,10 @@ class ConversationRules(RuleBasedStateMachine):
     @rule()
     def land(self) -> None:
         self.step(Landed(self.finished[-1]))
+
+    @rule()
+    def refuse(self) -> None:
+        self.step(RunRefused(self.open_run or "run_x", "forbidden"))
 
     @rule()
     def drain(self) -> None:

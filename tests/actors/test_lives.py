@@ -9,6 +9,7 @@ from trio.testing import MockClock
 
 from actors.conversation import Conversation
 from actors.events import RunFinished, Unknown
+from actors.harness import PermissionAsked, TextSaid
 from actors.messages import Drain, HarnessSaid, ThreadInbox
 from actors.ports import Refused, Unavailable
 from actors.thread_scope import Policy
@@ -246,3 +247,28 @@ async def test_revoked_at_any_step_nothing_is_left_and_the_next_grant_is_served(
 
         assert bot.harness.of(ROOM).prompts[-1][1] == "three", steps
         assert bot.finished()[-1] == "completed"
+
+
+@pytest.mark.parametrize(("code", "status"), [("forbidden", 403), ("invalid_event", 422)])
+async def test_a_run_that_the_server_refuses_is_stopped_and_the_thread_goes_on(
+    code: str, status: int, autojump_clock: MockClock
+) -> None:
+    async with bot_in_room() as bot:
+        bot.harness.prepare = quiet
+        bot.log.faults = [Refused(code, "no", status, 0)] * 3
+        bot.log.say(ROOM, "one")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        session = bot.harness.of(ROOM)
+        session.say(
+            TextSaid("b", "hm"), PermissionAsked(tool_call_id="c1", tool_name="Bash", input={})
+        )
+        await trio.sleep(1)
+        assert session.interrupts == [prompt_id for prompt_id, _ in session.prompts]
+        session.echoes = True
+        bot.harness.prepare = lambda session: None  # the refusal may have come before the prompt
+        bot.log.faults.clear()
+        bot.log.say(ROOM, "two")
+        await bot.until_finished(1)
+
+        assert bot.log.shown(ROOM)[0] == "run_started"
+        assert bot.log.text(ROOM) == "echo: two"

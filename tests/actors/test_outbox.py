@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from actors.events import Draft, RunFinishedPayload, RunStartedPayload, TextDelta, TextStart, part
-from actors.messages import Append, Landed, OutboxInbox, ThreadInbox
+from actors.messages import Append, Landed, OutboxInbox, RunRefused, ThreadInbox
 from actors.outbox import FLUSH_S, OutboxActor
 from actors.ports import Refused, Unavailable
 from tests.kit.fakes import FakeLog
@@ -145,8 +145,28 @@ async def test_a_thread_that_may_not_be_written_to_ends_its_run_all_the_same(
         out.log.faults = [Refused("forbidden", "no", 403)]
         await out.send(STARTED, FINISHED)
 
+        assert await out.told.receive() == RunRefused(RUN, "forbidden")
         assert await out.told.receive() == Landed(RUN)
         assert out.log.appends[1:] == []
+
+
+async def test_of_a_run_that_was_not_let_begin_nothing_is_appended(
+    autojump_clock: MockClock,
+) -> None:
+    """Its parts alone would stand there as a bare message (5.4)."""
+    async with outbox() as out:
+        out.log.faults = [Refused("forbidden", "no", 403)]
+        await out.send(STARTED)
+        assert await out.told.receive() == RunRefused(RUN, "forbidden")
+        await out.send(delta("a"))
+        await out.send(FINISHED)
+        assert await out.told.receive() == Landed(RUN)
+        other = Draft("run_started", "run_2", RunStartedPayload())
+        await out.send(other)
+        await trio.sleep(1)
+
+        assert out.log.shown(ROOM) == ["run_started"]
+        assert out.log.threads[ROOM][0].run_id == "run_2"
 
 
 async def test_closing_flushes_what_waits(autojump_clock: MockClock) -> None:

@@ -4,12 +4,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from actors.events import (
+    Agent,
     Draft,
     PartPayload,
     RunFinishedPayload,
+    RunStartedPayload,
     TextDelta,
     TextEnd,
     TextStart,
+    Trigger,
     part,
 )
 from actors.pending import MERGED_CHARS, Pending
@@ -82,6 +85,19 @@ def test_the_end_of_a_run_is_tried_bare_before_it_is_given_up() -> None:
     assert pending.mend(0, "invalid_event")
     (bare,) = pending.hand_out()
     assert bare.draft.payload == RunFinishedPayload(status="failed")
+    assert not pending.mend(0, "invalid_event")
+
+
+def test_the_beginning_of_a_run_is_tried_bare_before_it_is_given_up() -> None:
+    """Never as a marker: that would be a bare message, and the run could not begin (5.4)."""
+    pending = Pending()
+    agent = Agent(name="bot", harness="fake", model="odd")
+    pending.add([Draft("run_started", RUN, RunStartedPayload(trigger=Trigger(7), agent=agent))])
+    pending.hand_out()
+
+    assert pending.mend(0, "invalid_event")
+    (bare,) = pending.hand_out()
+    assert bare.draft == Draft("run_started", RUN, RunStartedPayload(trigger=Trigger(7)))
     assert not pending.mend(0, "invalid_event")
 
 
