@@ -25,6 +25,19 @@ class Rate(msgspec.Struct, frozen=True):
     burst: int
 
 
+class Oidc(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may vouch for people with a JWT, and how it is checked (2.2)."""
+
+    issuer: str
+    audience: str
+    algorithms: tuple[str, ...] = ("RS256",)
+    """Asymmetric ones only; a token that names another is refused."""
+    jwks_url: str | None = None
+    """Where the issuer's keys are; else what its discovery document says."""
+    bind_on_first_use: bool = False
+    """A subject that nobody knows becomes a user at first sight."""
+
+
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Where the server listens and what it takes (12, 14)."""
 
@@ -42,6 +55,10 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: Path | None = None
     tls_key: Path | None = None
     limits: wire.Limits = wire.Limits()
+    oidc: Oidc | None = None
+    master_key: str | None = None
+    """Acts as whom `x-bubble-principal-id` names; on a loopback bind only (2.2)."""
+    auto_grant_first_user_system_owner: bool = False
     heartbeat_s: float = 20.0
     write_s: float = 20.0
     """Longest time that one write may make no progress (8.8)."""

@@ -146,7 +146,60 @@ INSERT INTO principals
     VALUES ('system', 'system', 0, 0, 'system', '1970-01-01T00:00:00.000Z');
 """
 
-MIGRATIONS = (_FIRST,)
+_IDENTITIES = """
+CREATE TABLE identities (
+    issuer TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    principal_id TEXT NOT NULL REFERENCES principals,
+    created_at TEXT NOT NULL,
+    PRIMARY KEY (issuer, subject)
+);
+CREATE INDEX identities_by_principal ON identities (principal_id);
+
+ALTER TABLE audit ADD COLUMN request_id TEXT;
+"""
+
+_CURSORS_AND_ARTIFACTS = """
+CREATE TABLE consumer_cursors (
+    thread_id TEXT NOT NULL REFERENCES threads,
+    principal_id TEXT NOT NULL REFERENCES principals,
+    consumer TEXT NOT NULL,
+    seq BIGINT NOT NULL,
+    updated_at TEXT NOT NULL,
+    PRIMARY KEY (thread_id, principal_id, consumer)
+);
+
+CREATE TABLE artifacts (
+    artifact_id TEXT PRIMARY KEY,
+    thread_id TEXT NOT NULL REFERENCES threads,
+    name TEXT NOT NULL,
+    media_type TEXT NOT NULL,
+    created_by TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    key TEXT,
+    latest_version BIGINT NOT NULL
+);
+CREATE INDEX artifacts_by_thread ON artifacts (thread_id, artifact_id);
+CREATE UNIQUE INDEX artifacts_by_key ON artifacts (thread_id, created_by, key)
+    WHERE key IS NOT NULL;
+
+CREATE TABLE artifact_versions (
+    artifact_id TEXT NOT NULL REFERENCES artifacts,
+    version BIGINT NOT NULL,
+    media_type TEXT NOT NULL,
+    size BIGINT NOT NULL,
+    digest BLOB NOT NULL,
+    created_by TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    key TEXT,
+    content BLOB NOT NULL,
+    PRIMARY KEY (artifact_id, version)
+);
+CREATE UNIQUE INDEX artifact_versions_by_key ON artifact_versions (artifact_id, created_by, key)
+    WHERE key IS NOT NULL;
+"""
+
+MIGRATIONS = (_FIRST, _IDENTITIES, _CURSORS_AND_ARTIFACTS)
 
 
 def migrate(tx: Tx) -> None:
