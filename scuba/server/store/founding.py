@@ -56,20 +56,27 @@ def create(
 
 
 def create_child(
-    w: Write, caller: Caller, parent_id: str, body: wire.NewSubthread
+    w: Write,
+    caller: Caller,
+    parent_id: str,
+    body: wire.NewSubthread,
+    thread_id: str | None = None,
 ) -> tuple[bool, wire.Thread]:
-    """Make a subthread; the caller is its only direct participant, as owner."""
+    """Make a subthread; the caller is its only direct participant, as owner.
+
+    Only set-up code, as the server itself, may name the id.
+    """
     at = standing(w, caller, parent_id)
     check_text("title", body.title, TITLE_CHARACTERS)
     _check_origin(body.origin)
-    old = _find_made(w, caller, parent_id, body.key, None)
+    old = _find_made(w, caller, parent_id, body.key, thread_id)
     if old is not None:
         return False, old
     at.require("branch")
     at.require_open()
     _check_room(w, at)
     row = ThreadRow(
-        thread_id=_free_child_id(w, caller.id, parent_id, body.key),
+        thread_id=thread_id or _free_child_id(w, caller.id, parent_id, body.key),
         parent_thread_id=parent_id,
         holder_id=at.thread.holder_id if body.access == "inherit" else "",
         depth=at.thread.depth + 1,

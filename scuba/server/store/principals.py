@@ -44,10 +44,7 @@ def create(w: Write, caller: Caller, body: wire.NewPrincipal) -> tuple[bool, wir
         )
         if made is not None:
             return False, _repeated(w, caller, body, made[0])
-    if find_principal(w, body.principal_id) is not None:
-        raise Problem(409, "principal_exists", f"the id {body.principal_id} is taken")
-    _insert(w, caller, body)
-    audit(w, caller.id, "create", body.principal_id, body.kind)
+    add_principal(w, caller.id, body)
     if body.kind == "bot" and caller.id != SYSTEM.id:
         target = wire.Target(type="principal", principal_id=body.principal_id)
         add_grant(w, caller.id, target, caller.id, "owner")
@@ -55,6 +52,15 @@ def create(w: Write, caller: Caller, body: wire.NewPrincipal) -> tuple[bool, wir
     if body.kind != "system":
         token = add_token(w, caller.id, body.principal_id, body.kind)
     return True, wire.PrincipalCreated(principal=seen_by(w, caller, body.principal_id), token=token)
+
+
+def add_principal(w: Write, by: str, body: wire.NewPrincipal) -> None:
+    """Make a principal that has no token yet. Raises Problem 409 when the id is taken."""
+    _check_new(body)
+    if find_principal(w, body.principal_id) is not None:
+        raise Problem(409, "principal_exists", f"the id {body.principal_id} is taken")
+    _insert(w, by, body)
+    audit(w, by, "create", body.principal_id, body.kind)
 
 
 def _check_new(body: wire.NewPrincipal) -> None:
@@ -79,7 +85,7 @@ def _repeated(tx: Tx, caller: Caller, body: wire.NewPrincipal, made: str) -> wir
     return wire.PrincipalCreated(principal=seen_by(tx, caller, made), token_withheld=True)
 
 
-def _insert(w: Write, caller: Caller, body: wire.NewPrincipal) -> None:
+def _insert(w: Write, by: str, body: wire.NewPrincipal) -> None:
     is_user = body.kind == "user"
     found = is_user if body.discoverable is None else body.discoverable
     invited = is_user if body.open_to_invites is None else body.open_to_invites
@@ -96,7 +102,7 @@ def _insert(w: Write, caller: Caller, body: wire.NewPrincipal) -> None:
             int(found),
             int(invited),
             _folded(body.principal_id, body.display_name),
-            caller.id,
+            by,
             body.key,
             w.now,
         ),

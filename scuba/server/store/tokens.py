@@ -100,9 +100,13 @@ def add_token(
     *,
     label: str | None = None,
     expires_at: str | None = None,
+    text: str | None = None,
 ) -> wire.Token:
-    """Store a new token. Returns it with its plaintext, which exists nowhere else."""
-    text = new_token(kind)
+    """Store a new token. Returns it with its plaintext, which exists nowhere else.
+
+    Only a seed brings a `text` of its own.
+    """
+    text = text or new_token(kind)
     token = wire.Token(
         token_id=f"tok_{chance(20)}",
         token=text,
