@@ -28,6 +28,11 @@ test *args:
 bench *args:
     python -m tests.bench {{ args }}
 
+# the AI SDK, whose fold judges recorded runs; its tests are skipped without it
+[group('check')]
+aisdk:
+    npm ci --prefix tests/aisdk --no-audit --no-fund
+
 # which branches did nobody run?
 [group('check')]
 cover:
