@@ -11,7 +11,7 @@ import re
 import signal
 import uuid
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -23,11 +23,12 @@ from actors.thread_scope import Outside, Policy
 from scuba import log
 from scuba.bubble.http import BubbleClient
 from scuba.bubble.log import BubbleLog
-from scuba.errors import IdentityRefused
+from scuba.errors import ConfigError, IdentityRefused
 from scuba.harness.claude.environment import scrub_environment
 from scuba.harness.claude.harness import ClaudeHarness
-from scuba.harness.claude.processes import become_subreaper, reap_adopted
 from scuba.harness.claude.settings import ClaudeSettings
+from scuba.harness.lifeline import LifeLine, open_life_line
+from scuba.harness.processes import become_subreaper, reap_adopted
 from scuba.harness.scripted import API_KEY, MODEL, serve_scripted
 from scuba.journal import JOURNAL_NAME, hold_state_dir, open_journal
 from scuba.local import LOCAL_NAME, Local, read_local, ready_facts, write_private
@@ -45,6 +46,7 @@ from scuba.settings import (
 logger = logging.getLogger(__name__)
 
 STORE_NAME = "bubble.db"
+SESSIONS_NAME = "sessions"
 SCRIPTED = "scripted"
 WHOAMI_RETRY_S = 2.0
 REAP_S = 30.0
@@ -121,14 +123,15 @@ async def _bot(
     principal_id = policy.own_principal_id
     become_subreaper()
     with log.bound(principal_id=principal_id):
-        harness = ClaudeHarness(claude)
         bubble_log = BubbleLog(client, instance_id=uuid.uuid4().hex, principal_id=principal_id)
         async with (
+            _life_line(claude.state_dir / SESSIONS_NAME) as life_line,
             open_journal(claude.state_dir / JOURNAL_NAME, principal_id=principal_id) as journal,
             trio.open_nursery() as nursery,
         ):
+            harness = ClaudeHarness(claude, life_line)
             nursery.start_soon(harness.warm_up, name="warm up the harness")
-            nursery.start_soon(_reap_now_and_then, name="reap orphans")
+            nursery.start_soon(_look_after_processes, life_line, name="look after processes")
             with trio.CancelScope() as connecting:
                 nursery.start_soon(_cancel_at, stop, connecting)
                 await _confirm_identity(client, principal_id)
@@ -223,11 +226,26 @@ def _claude_settings(
     )
 
 
-async def _reap_now_and_then() -> None:
-    """Give what a tool left behind its grave: as their adopter we have to."""
+@asynccontextmanager
+async def _life_line(folder: Path) -> AsyncGenerator[LifeLine]:
+    """Yield a life-line once nothing of an earlier process of ours lives any more."""
+    with ExitStack() as stack:
+        try:
+            opened = await trio.to_thread.run_sync(stack.enter_context, open_life_line(folder))
+        except OSError as error:
+            raise ConfigError(
+                f"cannot keep the record of sessions in {folder}: {error}",
+                "choose a stateDir that this user may write to",
+            ) from error
+        yield opened
+
+
+async def _look_after_processes(life_line: LifeLine) -> None:
+    """Give what a tool left behind its grave, as their adopter has to; and keep the guard up."""
     while True:
         await trio.sleep(REAP_S)
         await trio.to_thread.run_sync(reap_adopted)
+        await trio.to_thread.run_sync(life_line.check)
 
 
 async def _cancel_at(stop: trio.Event, scope: trio.CancelScope) -> None:

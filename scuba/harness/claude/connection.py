@@ -31,12 +31,13 @@ from scuba.harness.claude.environment import child_environment
 from scuba.harness.claude.login import find_login, lend
 from scuba.harness.claude.options import options_for
 from scuba.harness.claude.permissions import Permissions
-from scuba.harness.claude.processes import EOF_S, end_tree
 from scuba.harness.claude.queue import FrameQueue
 from scuba.harness.claude.session import ClaudeSession
 from scuba.harness.claude.settings import ClaudeSettings
 from scuba.harness.claude.transport import RawTransport, command_line
 from scuba.harness.claude.values import every_text, sound
+from scuba.harness.lifeline import LifeLine
+from scuba.harness.processes import EOF_S, end_tree
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +63,15 @@ class Connection:
     Entering raises SessionFailed. Leaving ends the whole process tree, shielded, within `CLOSE_S`.
     """
 
-    def __init__(self, settings: ClaudeSettings, thread_id: str, resume: str | None) -> None:
+    def __init__(
+        self,
+        settings: ClaudeSettings,
+        life_line: LifeLine | None,
+        thread_id: str,
+        resume: str | None,
+    ) -> None:
         self._settings, self._thread_id, self._resume = settings, thread_id, resume
+        self._life_line = life_line
         self._tag = uuid.uuid4().hex
         self._frames, self._permissions = FrameQueue(), Permissions()
         self._nursery_manager = trio.open_nursery()
@@ -129,6 +137,8 @@ class Connection:
         try:
             settings_file = lend(login, config_dir)
             temp_dir = Path(tempfile.mkdtemp(prefix="scuba-"))
+            if self._life_line is not None:
+                self._life_line.hold(self._tag, self._thread_id)
         except OSError as error:
             text = "The agent's files could not be written. Check the disk and `stateDir`."
             raise SessionFailed("bad_state_dir", text, str(error)) from error
@@ -186,6 +196,8 @@ class Connection:
                 nursery.start_soon(transport.pump, name="CLI while closing")
                 await end_tree(transport.process, self._tag, eof_s=BUSY_EOF_S if busy else EOF_S)
                 nursery.cancel_scope.cancel()
+        if self._life_line is not None:
+            await trio.to_thread.run_sync(self._life_line.release, self._tag)
         self._frames.discard()
         if self._place is not None:
             await trio.to_thread.run_sync(shutil.rmtree, self._place.temp_dir, True)

@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from scuba.harness.claude.processes import TAG
 from scuba.harness.claude.settings import ClaudeSettings
+from scuba.harness.proc import TAG
 
 PARENT_MARKERS = frozenset(
     {

@@ -10,6 +10,7 @@ import trio
 from scuba.harness.claude.checks import check
 from scuba.harness.claude.session import ClaudeSession
 from scuba.harness.claude.settings import ClaudeSettings
+from scuba.harness.lifeline import LifeLine
 
 if TYPE_CHECKING:
     from scuba.harness.claude.connection import Connection
@@ -18,10 +19,13 @@ CONNECTION = "scuba.harness.claude.connection"
 
 
 class ClaudeHarness:
-    """Fills the port `Harness`. Holds no process and no file; each session does."""
+    """Fills the port `Harness`. Holds no process and no file; each session does.
 
-    def __init__(self, settings: ClaudeSettings) -> None:
-        self._settings = settings
+    With a life-line, a session ends with this program, even if that is killed.
+    """
+
+    def __init__(self, settings: ClaudeSettings, life_line: LifeLine | None = None) -> None:
+        self._settings, self._life_line = settings, life_line
 
     @property
     def name(self) -> str:
@@ -48,7 +52,7 @@ class ClaudeHarness:
         Entering raises SessionFailed. Leaving ends the process tree, shielded, within 8 s.
         """
         connection = await trio.to_thread.run_sync(_connection_class)
-        async with connection(self._settings, thread_id, resume) as session:
+        async with connection(self._settings, self._life_line, thread_id, resume) as session:
             yield session
 
 

@@ -34,10 +34,10 @@ from scuba.harness.claude.frames import (
     decode,
 )
 from scuba.harness.claude.pipes import STDERR_LINE_BYTES, LastWords, receive
-from scuba.harness.claude.processes import start_cli
 from scuba.harness.claude.queue import FrameQueue
 from scuba.harness.claude.requests import Requests
 from scuba.harness.claude.values import load
+from scuba.harness.processes import start_cli
 
 LINE_BYTES = 64 << 20
 """The longest line that is read; an edit of a file carries the whole file twice."""

@@ -9,38 +9,24 @@ import ctypes
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
-import msgspec
 import trio
 
-TAG = "SCUBA_SESSION"
-"""The variable that marks every process of one session."""
+from scuba.harness.proc import HAS_PROC, Seen, descendants, processes, same, send, tagged
+
 EOF_S, TERM_S, KILL_S = 1.0, 3.5, 2.5
 """How long is waited after closing stdin, after SIGTERM, and for a killed tree to be gone."""
 SWEEP_S = 0.1
 PR_SET_CHILD_SUBREAPER = 36
-PROC = Path("/proc")
-HAS_PROC = sys.platform == "linux"
-
 _spawned: set[int] = set()
 """Pids of the CLIs that trio waits for; nobody else may reap them."""
+_spared: set[int] = set()
+"""Pids of other children in sessions of their own; whoever started them waits for them."""
 _starting: set[object] = set()
 """One mark for each CLI that may live already and is not in `_spawned` yet."""
 _subreaper = threading.Event()
-
-
-class Seen(msgspec.Struct, frozen=True):
-    """One process at one moment. `started`, in clock ticks since boot, tells a reused pid."""
-
-    pid: int
-    parent: int
-    session: int
-    started: int
-    state: str
 
 
 async def start_cli(
@@ -68,6 +54,33 @@ async def start_cli(
         _starting.discard(mark)
 
 
+def start_spared(
+    command: Sequence[str], environment: Mapping[str, str], cwd: str
+) -> subprocess.Popen[bytes]:
+    """Start a helper of our own in a session of its own: no orphan, and no CLI. Blocks; OSError.
+
+    Whoever calls it waits for it. Its standard input is a pipe that never blocks the writer.
+    """
+    mark = object()
+    _starting.add(mark)
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=cwd,
+            env=dict(environment),
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        os.set_blocking(process.stdin.fileno(), False)
+        _spared.add(process.pid)
+        return process
+    finally:
+        _starting.discard(mark)
+
+
 def become_subreaper() -> bool:
     """Have orphans of our descendants become our children; return whether the system can.
 
@@ -78,51 +91,6 @@ def become_subreaper() -> bool:
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0:
         _subreaper.set()
     return _subreaper.is_set()
-
-
-def processes() -> dict[int, Seen]:
-    """Return every process there is, by pid; none on a system without /proc."""
-    found: dict[int, Seen] = {}
-    if HAS_PROC:
-        for name in os.listdir(PROC):
-            if name.isdecimal() and (seen := look(int(name))):
-                found[seen.pid] = seen
-    return found
-
-
-def look(pid: int) -> Seen | None:
-    """Return what a pid stands for now, or None."""
-    try:
-        stat = (PROC / str(pid) / "stat").read_text()
-    except (OSError, UnicodeDecodeError):
-        return None
-    state, parent, _, session, *rest = stat.rpartition(")")[2].split()
-    return Seen(pid, int(parent), int(session), int(rest[15]), state)
-
-
-def descendants(root: int, found: Mapping[int, Seen]) -> set[Seen]:
-    """Return the processes below `root`, without it."""
-    children: dict[int, list[Seen]] = {}
-    for seen in found.values():
-        children.setdefault(seen.parent, []).append(seen)
-    below, todo = set[Seen](), [root]
-    while todo:
-        for seen in children.get(todo.pop(), ()):
-            if seen not in below:
-                below.add(seen)
-                todo.append(seen.pid)
-    return below
-
-
-def tagged(tag: str, found: Mapping[int, Seen]) -> set[Seen]:
-    """Return the processes whose environment holds the tag."""
-    mark = f"{TAG}={tag}".encode()
-    marked = set[Seen]()
-    for seen in found.values():
-        with contextlib.suppress(OSError):
-            if mark in (PROC / str(seen.pid) / "environ").read_bytes().split(b"\0"):
-                marked.add(seen)
-    return marked
 
 
 class Tree:
@@ -139,16 +107,16 @@ class Tree:
     def look(self, running: bool) -> set[Seen]:
         """Return what lives of the tree beside the CLI; what was seen once is never forgotten."""
         found = processes()
-        new = tagged(self._tag, found)
+        new = tagged({self._tag}, found)
         for then in {*self._known, *new}:
-            if _same(found.get(then.pid), then):
+            if same(found.get(then.pid), then):
                 new |= descendants(then.pid, found)
         if running:
             new |= descendants(self._cli_pid, found)
         if _spawned <= {self._cli_pid}:  # no other session: every orphan is one of ours
             new |= adopted(found)
         self._known |= new
-        alive = {found[seen.pid] for seen in self._known if _same(found.get(seen.pid), seen)}
+        alive = {found[seen.pid] for seen in self._known if same(found.get(seen.pid), seen)}
         us = os.getpid()
         return {
             seen
@@ -160,7 +128,7 @@ class Tree:
         """Kill what lives of the tree beside the CLI, and reap it; return whether any was left."""
         left = self.look(running)
         for seen in left:
-            _kill(seen)
+            send(seen, signal.SIGKILL)
         _reap(left)
         return bool(left)
 
@@ -208,32 +176,16 @@ def adopted(found: Mapping[int, Seen]) -> set[Seen]:
     return {
         seen
         for seen in found.values()
-        if seen.parent == us and seen.session != ours and seen.pid not in _spawned
+        if seen.parent == us
+        and seen.session != ours
+        and seen.pid not in _spawned
+        and seen.pid not in _spared
     }
 
 
 def reap_adopted() -> int:
     """Reap orphans that became our children and have ended; return how many."""
     return _reap(seen for seen in adopted(processes()) if seen.state == "Z")
-
-
-def _same(now: Seen | None, then: Seen) -> bool:
-    return now is not None and now.started == then.started
-
-
-def _kill(seen: Seen) -> None:
-    """Kill exactly that process: a pid that stands for another one by now is left alone."""
-    try:
-        handle = os.pidfd_open(seen.pid)
-    except OSError:
-        return
-    try:
-        if _same(look(seen.pid), seen):
-            signal.pidfd_send_signal(handle, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    finally:
-        os.close(handle)
 
 
 def _reap(ended: Iterable[Seen]) -> int:

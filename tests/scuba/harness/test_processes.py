@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 import trio
 
-from scuba.harness.claude.processes import TAG, Tree, descendants, end_tree, look, processes, tagged
+from scuba.harness.proc import TAG, descendants, look, processes, tagged
+from scuba.harness.processes import Tree, end_tree
 from tests.kit.processes import Process, assert_none_left
 from tests.kit.processes import descendants as census
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 MINUTE = "sleep 60"
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 async def start(script: str, tag: str = "mine", *, ready: int = 1) -> trio.Process:
@@ -55,11 +56,11 @@ async def test_grandchildren_go_with_the_session(foreign: trio.Process) -> None:
     cli = await start(f"(setsid {MINUTE} &); ( ({MINUTE} &) & ); {MINUTE} & read; {MINUTE}")
 
     with trio.fail_after(10):
-        while len(tagged("mine", processes())) < 4:  # noqa: ASYNC110  # nobody tells us
+        while len(tagged({"mine"}, processes())) < 4:  # noqa: ASYNC110  # nobody tells us
             await trio.sleep(0.02)
 
     await assert_ended(cli, census(cli.pid), within_s=8)
-    assert not tagged("mine", processes())
+    assert not tagged({"mine"}, processes())
 
 
 async def test_a_cli_that_ignores_every_signal_is_killed_with_its_tools() -> None:
@@ -131,8 +132,8 @@ def test_a_reused_pid_is_another_process() -> None:
 
 ADOPTED = """
 import os, subprocess, sys, trio
-from scuba.harness.claude.processes import *
-from scuba.harness.claude import processes as p
+from scuba.harness.proc import *
+from scuba.harness.processes import *
 
 async def main():
     assert become_subreaper()
@@ -175,7 +176,8 @@ def test_a_subreaper_ends_and_reaps_orphans_and_leaves_its_own_children_alone() 
 
 STARTING = """
 import trio
-from scuba.harness.claude.processes import *
+from scuba.harness.proc import *
+from scuba.harness.processes import *
 
 open_process = trio.lowlevel.open_process
 
