@@ -10,6 +10,8 @@ from scuba.server.store.changes import (
     PrincipalDisabled,
     TokenEnded,
 )
+from scuba.server.store.opening import open_database
+from scuba.server.store.place import Place, parse_place
 from scuba.server.store.store import Store, open_store
 
 __all__ = [
@@ -19,8 +21,11 @@ __all__ = [
     "Change",
     "Committed",
     "GrantChanged",
+    "Place",
     "PrincipalDisabled",
     "Store",
     "TokenEnded",
+    "open_database",
     "open_store",
+    "parse_place",
 ]

@@ -46,6 +46,10 @@ class Tx(Protocol):
         """Run one statement for each row of arguments."""
         ...
 
+    def has_table(self, name: str) -> bool:
+        """Return whether there is a table of that name."""
+        ...
+
 
 class Broken(Exception):
     """The database could not do it, whatever was asked: disk full, locked, unreadable."""
@@ -81,6 +85,7 @@ class Write:
     def __init__(self, tx: Tx, now_ms: int) -> None:
         self._tx = tx
         self.now_ms, self.now = now_ms, moment(now_ms)
+        self.request_id: str | None = None
         self.changes: list[Change] = []
 
     def one(self, sql: str, args: Sequence[object] = ()) -> Row | None:
@@ -98,6 +103,10 @@ class Write:
     def many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
         """Run one statement for each row of arguments."""
         self._tx.many(sql, rows)
+
+    def has_table(self, name: str) -> bool:
+        """Return whether there is a table of that name."""
+        return self._tx.has_table(name)
 
     def tell(self, change: Change) -> None:
         """Tell the listeners, if and when this write is committed."""

@@ -6,7 +6,7 @@ A migration is never edited once it has shipped; a change is the next number.
 import secrets
 
 from scuba.errors import ConfigError
-from scuba.server.store.engine import Tx
+from scuba.server.store.engine import Database, Tx
 
 _FIRST = """
 CREATE TABLE meta (
@@ -192,34 +192,44 @@ CREATE TABLE artifact_versions (
     created_by TEXT NOT NULL,
     created_at TEXT NOT NULL,
     key TEXT,
-    content BLOB NOT NULL,
+    content_id TEXT NOT NULL,
     PRIMARY KEY (artifact_id, version)
 );
 CREATE UNIQUE INDEX artifact_versions_by_key ON artifact_versions (artifact_id, created_by, key)
     WHERE key IS NOT NULL;
+
+CREATE TABLE artifact_pieces (
+    content_id TEXT NOT NULL,
+    start BIGINT NOT NULL,
+    piece BLOB NOT NULL,
+    PRIMARY KEY (content_id, start)
+);
+
+CREATE TABLE artifact_uploads (
+    content_id TEXT PRIMARY KEY,
+    begun_at TEXT NOT NULL
+);
 """
 
 MIGRATIONS = (_FIRST, _IDENTITIES, _CURSORS_AND_ARTIFACTS)
 
 
-def migrate(tx: Tx) -> None:
+def migrate(database: Database) -> None:
     """Bring an open database to the newest version, one transaction for each step.
 
-    Raises ConfigError when it was made by a newer server.
+    Each step looks for itself where it begins, so two servers may start at once. Raises
+    ConfigError when the database was made by a newer server, Broken when it cannot be written.
     """
-    version = _version(tx)
-    if version > len(MIGRATIONS):
-        raise ConfigError(
-            f"the store has schema version {version}, this server knows {len(MIGRATIONS)}",
-            "run the newer server again, or use another state directory",
-        )
-    for number, script in enumerate(MIGRATIONS[version:], version + 1):
-        tx.run("BEGIN IMMEDIATE")
-        for statement in script.split(";\n"):
-            if statement.strip():
-                tx.run(statement)
-        _note_version(tx, number)
-        tx.run("COMMIT")
+    while database.apply([_step])[0].unwrap():
+        pass
+
+
+def schema_version(tx: Tx) -> int:
+    """Return the number of the last migration that was done; 0: this is no store yet."""
+    if not tx.has_table("meta"):
+        return 0
+    row = tx.one("SELECT value FROM meta WHERE name = 'schema_version'")
+    return int(row[0]) if row is not None else 0
 
 
 def log_epoch(tx: Tx) -> str:
@@ -230,15 +240,33 @@ def log_epoch(tx: Tx) -> str:
     return str(row[0])
 
 
-def _version(tx: Tx) -> int:
-    if tx.one("SELECT 1 FROM sqlite_master WHERE name = 'meta'") is None:
-        return 0
-    row = tx.one("SELECT value FROM meta WHERE name = 'schema_version'")
-    return int(row[0]) if row is not None else 0
+def renew_log_epoch(tx: Tx) -> str:
+    """Make this another log than the one it was (1.6). Returns its new name."""
+    epoch = f"e-{secrets.token_hex(8)}"
+    tx.run("UPDATE meta SET value = ? WHERE name = 'log_epoch'", (epoch,))
+    return epoch
+
+
+def _step(tx: Tx) -> bool:
+    """Do the next migration. Returns whether there was one."""
+    version = schema_version(tx)
+    if version > len(MIGRATIONS):
+        raise ConfigError(
+            f"the store has schema version {version}, this server knows {len(MIGRATIONS)}",
+            "run the newer server again, or use another store",
+        )
+    if version == len(MIGRATIONS):
+        return False
+    for statement in MIGRATIONS[version].split(";\n"):
+        if statement.strip():
+            tx.run(statement)
+    _note_version(tx, version + 1)
+    return True
 
 
 def _note_version(tx: Tx, number: int) -> None:
     if number == 1:
-        tx.run("INSERT INTO meta VALUES ('log_epoch', ?)", (f"e-{secrets.token_hex(8)}",))
+        tx.run("INSERT INTO meta VALUES ('log_epoch', '')")
+        renew_log_epoch(tx)
         tx.run("INSERT INTO meta VALUES ('schema_version', '1')")
     tx.run("UPDATE meta SET value = ? WHERE name = 'schema_version'", (str(number),))

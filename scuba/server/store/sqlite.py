@@ -12,7 +12,7 @@ from outcome import Error, Outcome, capture
 
 from scuba.errors import ConfigError
 from scuba.server.store.engine import Broken, Row, Tx
-from scuba.server.store.schema import migrate
+from scuba.server.store.held import hold_file
 
 T = TypeVar("T")
 
@@ -50,25 +50,33 @@ class SqliteTx:
         """Run one statement for each row of arguments."""
         self._executemany(sql, rows)
 
+    def has_table(self, name: str) -> bool:
+        """Return whether there is a table of that name."""
+        return self.one("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)) is not None
+
 
 class Sqlite:
     """Owns the connections to one file, or the only one to a database in memory."""
 
-    def __init__(self, path: Path | None) -> None:
-        """Open and migrate. Raises ConfigError for what is no database of ours, or too old."""
+    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
+        """Open it. Raises ConfigError for what is no database, or is in use by another server."""
         _check_library()
         self._uri = ":memory:" if path is None else path.absolute().as_uri()
         self._idle: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         try:
-            if path is not None:
-                _make_private(path)
             with ExitStack() as undo:
-                self._writer = undo.enter_context(closing(self._connect()))
-                _set_durable(self._writer)
-                migrate(SqliteTx(self._writer))
+                if path is not None and not read_only:
+                    _make_private(path)
+                    undo.enter_context(hold_file(path))
+                writer = self._connect("?mode=ro" if read_only else "")
+                self._writer = undo.enter_context(closing(writer))
+                if read_only:
+                    _check_readable(self._writer)
+                else:
+                    _set_durable(self._writer)
                 for _ in range(self.readers):
                     self._idle.put(undo.enter_context(closing(self._connect("?mode=ro"))))
-                undo.pop_all()
+                self._closing = undo.pop_all()
         except (sqlite3.Error, OSError) as error:
             hint = "check that it is a file of this server, and that this user may write it"
             raise ConfigError(f"cannot open the store {path}: {error}", hint) from error
@@ -110,9 +118,7 @@ class Sqlite:
 
     def close(self) -> None:
         """Close every connection; the last one folds the write-ahead log into the file."""
-        for _ in range(self.readers):
-            self._idle.get().close()
-        self._writer.close()
+        self._closing.close()
 
     def _connect(self, query: str = "") -> sqlite3.Connection:
         return sqlite3.connect(
@@ -139,6 +145,10 @@ def _check_library() -> None:
             f"this Python has SQLite {sqlite3.sqlite_version}, the store needs {needed}",
             "use a Python built with a newer SQLite",
         )
+
+
+def _check_readable(connection: sqlite3.Connection) -> None:
+    connection.execute("SELECT 1 FROM sqlite_master")
 
 
 def _set_durable(connection: sqlite3.Connection) -> None:

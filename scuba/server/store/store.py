@@ -21,19 +21,21 @@ from scuba.server.store import (
     appending,
     authority,
     founding,
+    granted,
     grants,
     principals,
     reading,
     threads,
     tokens,
 )
-from scuba.server.store.authority import require_live
 from scuba.server.store.changes import SYSTEM, Caller
 from scuba.server.store.drafts import read_drafts, size_bytes
-from scuba.server.store.engine import Engine, Listener, Tx, Write, running
+from scuba.server.store.engine import Database, Engine, Listener, Tx, Write, running
 from scuba.server.store.ids import clock_ms, moment, moment_ms
+from scuba.server.store.opening import open_database
+from scuba.server.store.place import Place
 from scuba.server.store.schema import log_epoch
-from scuba.server.store.sqlite import Sqlite
+from scuba.server.store.visibility import require_live
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -131,19 +133,19 @@ class Store:
         self, caller: Caller, target: wire.Target, *, limit: int, after: str | None
     ) -> tuple[list[wire.Grant], str | None]:
         """Return who holds what on a target (3.4), and where the next page begins."""
-        return await self._read(grants.on_target, caller, target, limit, after)
+        return await self._read(granted.on_target, caller, target, limit, after)
 
     async def grants_of(
         self, caller: Caller, principal_id: str, *, limit: int, after: str | None
     ) -> tuple[list[wire.Grant], str | None, int]:
         """Return a principal's grants (9.2), where the next page begins, and its grantSeq."""
-        return await self._read(grants.of_principal, caller, principal_id, limit, after)
+        return await self._read(granted.of_principal, caller, principal_id, limit, after)
 
     async def all_grants(
         self, caller: Caller, *, limit: int, after: str | None
     ) -> tuple[list[wire.Grant], str | None]:
         """Return every grant (3.4), and where the next page begins."""
-        return await self._read(grants.everything, caller, limit, after)
+        return await self._read(granted.everything, caller, limit, after)
 
     async def put_grant(self, caller: Caller, body: wire.NewGrant) -> tuple[bool, wire.Grant]:
         """Return whether the grant is new, and the grant (3.4)."""
@@ -161,11 +163,11 @@ class Store:
 
     async def grants_snapshot(self, principal_id: str) -> tuple[int, list[wire.Grant]]:
         """Return grantSeq and the whole truth about a principal's grants (9.1)."""
-        return await self._engine.read(lambda tx: grants.snapshot(tx, principal_id))
+        return await self._engine.read(lambda tx: granted.snapshot(tx, principal_id))
 
     async def grants_since(self, principal_id: str, after: int) -> list[wire.ServerGrant] | None:
         """Return the changes after a grantSeq; None when only a snapshot will do (9.1)."""
-        return await self._engine.read(lambda tx: grants.since(tx, principal_id, after))
+        return await self._engine.read(lambda tx: granted.since(tx, principal_id, after))
 
     # --- threads (4) ---
 
@@ -307,8 +309,8 @@ class Store:
             self._touching.discard(token_id)
 
 
-def _open(path: Path | None) -> tuple[Sqlite, str]:
-    database = Sqlite(path)
+def _open(where: Place | Path | str | None) -> tuple[Database, str]:
+    database = open_database(where)
     return database, database.look(log_epoch)
 
 
@@ -326,16 +328,17 @@ def _touch(w: Write, token_id: str) -> None:
 
 @asynccontextmanager
 async def open_store(
-    path: Path | None,
+    where: Place | Path | str | None,
     *,
     limits: wire.Limits = _LIMITS,
     now_ms: Callable[[], int] = clock_ms,
 ) -> AsyncGenerator[Store]:
-    """Open the store in a file, or in memory with None; migrate it; close it on the way out.
+    """Open the store, migrate it, close it on the way out.
 
-    Leaving finishes the writes that were started, within 10 s. Raises ConfigError for a file that
-    is not a store of ours, or of a newer server.
+    It is in a file (a Path), in memory (None), or where a text such as `postgresql://…` says.
+    Leaving finishes the writes that were started, within 10 s. Raises ConfigError for what is not
+    a store of ours, is in use, or is of a newer server.
     """
-    database, epoch = await trio.to_thread.run_sync(_open, path)
+    database, epoch = await trio.to_thread.run_sync(_open, where)
     async with running(database, now_ms) as (engine, nursery):
         yield Store(engine, nursery, epoch=epoch, limits=limits, now_ms=now_ms)

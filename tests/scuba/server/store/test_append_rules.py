@@ -20,7 +20,7 @@ from scuba.server.store.changes import Committed
 from scuba.server.store.drafts import read_drafts
 from scuba.server.store.engine import Tx, Write
 from scuba.server.store.ids import clock_ms
-from scuba.server.store.sqlite import Sqlite
+from scuba.server.store.opening import open_database
 from tests.kit.store import finished, on_thread, started, text
 
 AUTHORS = st.sampled_from(["ada", "bob"])
@@ -114,7 +114,7 @@ class Model:
 class AppendRules(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.database = Sqlite(None)
+        self.database = open_database(None)
         self.model = Model()
         self.told: list[wire.Envelope] = []
 

@@ -13,14 +13,14 @@ from scuba.errors import Problem
 from scuba.server.store import TokenEnded
 from scuba.server.store.engine import BATCH, Engine, Tx, Write, running
 from scuba.server.store.ids import clock_ms
-from scuba.server.store.sqlite import Sqlite
+from scuba.server.store.opening import open_database
 
 
 class Gated:
-    """SQLite whose commits wait for a word, and count what they were given."""
+    """A database whose commits wait for a word, and count what they were given."""
 
     def __init__(self, path: Path | None) -> None:
-        self._inner = Sqlite(path)
+        self._inner = open_database(path)
         self.go = trio.Event()
         self.batches: list[int] = []
         self.readers = self._inner.readers
@@ -110,7 +110,7 @@ async def test_a_failing_write_fails_alone_and_leaves_nothing() -> None:
 
 async def test_listeners_hear_before_the_writer_is_answered_and_never_after_the_undo() -> None:
     order: list[str] = []
-    async with running(Sqlite(None), clock_ms) as (engine, _):
+    async with running(open_database(None), clock_ms) as (engine, _):
         undo = engine.listen(lambda change: order.append(f"told {change}"))
         await engine.write(note("one"))
         order.append("answered")
@@ -174,7 +174,7 @@ async def test_leaving_finishes_what_was_started_and_refuses_what_was_not(tmp_pa
             nursery.start_soon(late, engine)
 
     assert refused == [503, 503]
-    again = Sqlite(tmp_path / "bubble.db")
+    again = open_database(tmp_path / "bubble.db")
     assert again.look(noted) == ["started"]
     again.close()
 
@@ -185,7 +185,7 @@ async def _open_gate(database: Gated) -> None:
 
 
 async def test_a_full_disk_fails_every_waiter_and_the_store_lives_on(tmp_path: Path) -> None:
-    database = Sqlite(tmp_path / "bubble.db")
+    database = open_database(tmp_path / "bubble.db")
     limit = "PRAGMA max_page_count = {}"
     full: list[int] = []
 
@@ -211,7 +211,7 @@ async def test_a_full_disk_fails_every_waiter_and_the_store_lives_on(tmp_path: P
 
 
 async def test_a_reader_sees_only_what_is_committed(tmp_path: Path) -> None:
-    database = Sqlite(tmp_path / "bubble.db")
+    database = open_database(tmp_path / "bubble.db")
     seen: list[list[str]] = []
 
     def peek(w: Write) -> None:

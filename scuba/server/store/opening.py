@@ -1,0 +1,38 @@
+"""Opening what a store is kept in: the engine that its place names, at the newest schema."""
+
+from pathlib import Path
+
+from scuba.errors import ConfigError
+from scuba.server.store.engine import Broken, Database
+from scuba.server.store.place import Place, SqlitePlace, to_place
+from scuba.server.store.schema import migrate as bring_up
+from scuba.server.store.sqlite import Sqlite
+
+
+def open_database(
+    where: Place | Path | str | None, *, read_only: bool = False, migrate: bool = True
+) -> Database:
+    """Open the database of a store. Blocks; whoever calls it closes it.
+
+    `read_only` takes no lock, so it may be opened beside a server, and never migrates. Without
+    `migrate` the schema is taken as it is: ask `schema.schema_version`. Raises ConfigError for
+    what is no store, is in use, or is of a newer server.
+    """
+    place = to_place(where)
+    database: Database = _open(place, read_only=read_only)
+    try:
+        if migrate and not read_only:
+            bring_up(database)
+    except Broken as error:
+        database.close()
+        raise ConfigError(f"cannot open the store {place}: {error}") from error
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _open(place: Place, *, read_only: bool) -> Database:
+    if isinstance(place, SqlitePlace):
+        return Sqlite(place.path, read_only=read_only)
+    raise ConfigError("PostgreSQL is not there yet")
