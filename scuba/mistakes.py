@@ -98,6 +98,8 @@ def _check(value: object, kind: inspect.Type, path: str) -> Iterable[Mistake]:
         case inspect.DictType(value_type=value_type) if isinstance(value, dict):
             for name, item in cast(dict[str, object], value).items():
                 yield from _check(item, value_type, f"{path}.{_plain(name)}")
+        case inspect.AnyType():
+            return
         case inspect.LiteralType(values=values):
             yield from _check_choice(value, values, path)
         case _:

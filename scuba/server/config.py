@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -10,6 +11,7 @@ import msgspec
 
 from scuba import wire
 from scuba.errors import ConfigError
+from scuba.mistakes import Mistake
 
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 
@@ -86,30 +88,31 @@ def is_loopback(host: str) -> bool:
 
 def check_config(config: ServerConfig) -> None:
     """Raise ConfigError with every mistake of it, one a line."""
-    wrong = list(_mistakes(config))
+    wrong = [f"{where}: {what}" for where, what in config_mistakes(config)]
     if wrong:
         raise ConfigError("\n".join(wrong), "correct the server's settings and start again")
 
 
-def _mistakes(config: ServerConfig) -> list[str]:
+def config_mistakes(config: ServerConfig) -> Iterator[Mistake]:
+    """Yield what is wrong with the values together, each with the setting it concerns."""
     tls = config.tls_cert is not None or config.tls_key is not None
-    checks = {
-        f"port: {config.port} is not within 0 to 65535": not 0 <= config.port <= 65_535,
-        f"prefix: {config.prefix!r} is not like /path": not _PREFIX.fullmatch(config.prefix),
-        "tlsCert and tlsKey: both or neither": tls and None in (config.tls_cert, config.tls_key),
-        f"bind: {config.bind!r} can be reached from other machines; that needs TLS (--tls-cert, "
-        "--tls-key), a proxy that does it (--trusted-proxy), or --allow-insecure": not (
-            is_loopback(config.bind) or tls or config.trusted_proxy or config.allow_insecure
-        ),
-        "heartbeatS, writeS, authS: each must be above 0": min(
-            config.heartbeat_s, config.write_s, config.auth_s
+    if not 0 <= config.port <= 65_535:
+        yield "port", f"{config.port} is not within 0 to 65535"
+    if not _PREFIX.fullmatch(config.prefix):
+        yield "prefix", f"{config.prefix!r} is not like /path"
+    if tls and None in (config.tls_cert, config.tls_key):
+        yield "tls", "tlsCert and tlsKey: both or neither"
+    if not (is_loopback(config.bind) or tls or config.trusted_proxy or config.allow_insecure):
+        yield (
+            "bind",
+            f"{config.bind!r} can be reached from other machines; that needs TLS (--tls-cert, "
+            "--tls-key), a proxy that does it (--trusted-proxy), or --allow-insecure",
         )
-        <= 0,
-    }
-    odd = [origin for origin in config.allowed_origins if not _is_origin(origin)]
-    return [what for what, wrong in checks.items() if wrong] + [
-        f"allowedOrigins: {origin!r} is not exactly scheme://host[:port]" for origin in odd
-    ]
+    if min(config.heartbeat_s, config.write_s, config.auth_s) <= 0:
+        yield "limits", "heartbeatS, writeS, authS: each must be above 0"
+    for origin in config.allowed_origins:
+        if not _is_origin(origin):
+            yield "allowedOrigins", f"{origin!r} is not exactly scheme://host[:port]"
 
 
 def _is_origin(text: str) -> bool:
