@@ -6,8 +6,9 @@ who calls `serve_asgi` owns a nursery, and starts and stops there what the app n
 
 from scuba.listener.asgi import App, Message, Receive, Scope, Send
 from scuba.listener.config import ListenerConfig
+from scuba.listener.frames import text_frame
 from scuba.listener.server import open_listener, serve_asgi
-from scuba.listener.writing import ConnectionGone
+from scuba.listener.writing import ConnectionGone, Stalled
 
 __all__ = [
     "App",
@@ -17,6 +18,8 @@ __all__ = [
     "Receive",
     "Scope",
     "Send",
+    "Stalled",
     "open_listener",
     "serve_asgi",
+    "text_frame",
 ]

@@ -22,6 +22,8 @@ class ListenerConfig:
     """One request body; 413 beyond. An app may have lower limits of its own."""
     ws_frame_bytes: int = 65_536
     """One incoming WebSocket message; close 1009 beyond."""
+    ws_laggard_code: int = 1008
+    """How a WebSocket is closed whose peer makes no progress, if it still hears it."""
     max_connections: int = 4_096
     """At a time; further ones wait in the backlog."""
     grace_s: float = 10.0

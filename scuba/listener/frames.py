@@ -51,6 +51,12 @@ class Frames:
             raise ConnectionGone("the socket is closed")
         return bytes(self._protocol.send(event))
 
+    def whole(self, frame: bytes) -> bytes:
+        """Return a frame made by `text_frame`. Raises `ConnectionGone` after a close frame."""
+        if not self.is_open:
+            raise ConnectionGone("the socket is closed")
+        return frame
+
     def hear(self, data: bytes) -> Iterator[Heard]:
         """Yield what the peer said: text and binary messages whole, control frames as they came.
 
@@ -93,3 +99,15 @@ class Frames:
 def size_bytes(data: str | bytes | bytearray) -> int:
     """Return the size of `data` on the wire."""
     return len(data.encode()) if isinstance(data, str) else len(data)
+
+
+def text_frame(text: bytes) -> bytes:
+    """Return one text message as a server's frame: unmasked, so that many sockets can share it."""
+    size = len(text)
+    if size < 126:
+        head = bytes((0x81, size))
+    elif size < 65_536:
+        head = b"\x81\x7e" + size.to_bytes(2, "big")
+    else:
+        head = b"\x81\x7f" + size.to_bytes(8, "big")
+    return head + text

@@ -60,7 +60,8 @@ def websocket_scope(request: h11.Request, ends: Ends) -> Scope:
     scope["type"] = "websocket"
     scope["scheme"] = "wss" if ends.secure else "ws"
     scope["subprotocols"] = tokens(request, b"sec-websocket-protocol")
-    scope["extensions"] = {"websocket.http.response": {}, "scuba.websocket.ping": {}}
+    extensions = ("websocket.http.response", "scuba.websocket.ping", "scuba.websocket.frame")
+    scope["extensions"] = {name: {} for name in extensions}
     return scope
 
 

@@ -1,6 +1,7 @@
 """One WebSocket between an app and a connection (RFC 6455), from the handshake to the close."""
 
 import logging
+from collections.abc import Callable
 from functools import partial
 
 import h11
@@ -12,8 +13,8 @@ from scuba.errors import Problem
 from scuba.listener.asgi import App, Message, Scope, contained
 from scuba.listener.config import ListenerConfig
 from scuba.listener.exchange import Exchange
-from scuba.listener.frames import Broken, Frames, Heard
-from scuba.listener.writing import GOODBYE_S, LINGER_S, ConnectionGone
+from scuba.listener.frames import Broken, Frames, Heard, text_frame
+from scuba.listener.writing import GOODBYE_S, LINGER_S, ConnectionGone, Stalled
 
 logger = logging.getLogger(__name__)
 
@@ -25,14 +26,17 @@ ABNORMAL = 1006
 class WebSocket:
     """The `receive` and `send` of one socket; a task of its own reads, so pings are answered.
 
-    Two words beyond ASGI, told as the scope extension `scuba.websocket.ping`: the app may send
+    Words beyond ASGI, told as scope extensions. `scuba.websocket.ping`: the app may send
     `websocket.ping`, and then, only then, receives `websocket.pong` when the peer answers.
+    `scuba.websocket.frame`: `websocket.send` may carry, as `frame`, what `text_frame` returned;
+    so many sockets share the bytes of one message.
     """
 
     def __init__(self, exchange: Exchange, key: bytes, config: ListenerConfig) -> None:
         self._exchange, self._key = exchange, key
         self._stream = exchange.stream
         self._frames = Frames(config.ws_frame_bytes)
+        self._laggard = ws.CloseConnection(config.ws_laggard_code, "too slow a reader")
         self._deliver, self._inbox = trio.open_memory_channel[Message](0)
         self._accepted = trio.Event()
         self._denied = False
@@ -95,8 +99,11 @@ class WebSocket:
 
     async def _send_accepted(self, message: Message) -> None:
         match message["type"]:
+            case "websocket.send" if message.get("frame") is not None:
+                await self._write(partial(self._frames.whole, message["frame"]))
             case "websocket.send" if message.get("text") is not None:
-                await self._say(ws.TextMessage(data=message["text"]))
+                frame = text_frame(message["text"].encode())
+                await self._write(partial(self._frames.whole, frame))
             case "websocket.send":
                 await self._say(ws.BytesMessage(data=bytes(message["bytes"])))
             case "websocket.ping":
@@ -125,7 +132,14 @@ class WebSocket:
         self._accepted.set()
 
     async def _say(self, event: ws.Event) -> None:
-        await self._stream.write(partial(self._frames.say, event))
+        await self._write(partial(self._frames.say, event))
+
+    async def _write(self, render: Callable[[], bytes]) -> None:
+        try:
+            await self._stream.write(render, partial(self._frames.say, self._laggard))
+        except Stalled:
+            self._end(self._laggard.code, self._laggard.reason or "")
+            raise
 
     async def _try_to_say(self, event: ws.Event) -> None:
         """Say what is only owed to a peer that is still there."""

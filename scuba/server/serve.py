@@ -63,6 +63,7 @@ def listener_config(config: ServerConfig) -> ListenerConfig:
         write_s=config.write_s,
         body_bytes=config.limits.batch_bytes + BATCH_ROOM_BYTES,
         ws_frame_bytes=wire.FRAME_IN_BYTES,
+        ws_laggard_code=wire.Close.LAGGARD,
         header_bytes=wire.HEADER_BYTES,
         ssl_context=context,
         grace_s=LISTENER_S,
