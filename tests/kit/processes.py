@@ -1,6 +1,8 @@
 """A census of processes: who descends from whom, and is anybody left?"""
 
 import os
+import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +24,12 @@ class Process:
         """Return whether it still runs; one that only waits to be reaped does not."""
         seen = _stat(self.pid)
         return seen is not None and seen[2] == self.started and seen[1] not in "ZX"
+
+    def kill(self) -> None:
+        """Kill it, if it is still the same."""
+        if self.alive:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
 
 def find(pid: int) -> Process | None:
