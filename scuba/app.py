@@ -32,11 +32,12 @@ from scuba.harness.processes import become_subreaper, reap_adopted
 from scuba.harness.scripted import API_KEY, MODEL, serve_scripted
 from scuba.journal import JOURNAL_NAME, hold_state_dir, open_journal
 from scuba.local import LOCAL_NAME, Local, read_local, ready_facts, write_private
-from scuba.local_setup import set_up
+from scuba.local_setup import has_users, set_up
 from scuba.server import ServerConfig, Store, open_store, serve_bubble
+from scuba.server.seed import plant
+from scuba.server.settings import ServeOptions
 from scuba.settings import (
     LocalOptions,
-    ServeOptions,
     Settings,
     TokenRef,
     bot_state_dir,
@@ -60,7 +61,12 @@ async def run_local(options: LocalOptions, announce: Announce) -> None:
     The bot ends first, so that what it still has to say arrives; the server ends last.
     """
     with hold_state_dir(options.state_dir) as state_dir:
-        async with _until_signal() as stop, _server(options, state_dir) as (store, url):
+        config = ServerConfig(port=options.port)
+        async with (
+            _until_signal() as stop,
+            open_store(state_dir / STORE_NAME) as store,
+            _served(store, config) as url,
+        ):
             local = await set_up(store, url, read_local(state_dir))
             log.register_secret(local.user_token)
             log.register_secret(local.bot_token)
@@ -101,14 +107,38 @@ async def run_bot(settings: Settings) -> None:
             await _bot(client, claude, policy, stop)
 
 
-async def run_server(options: ServeOptions, announce: Announce) -> None:
-    """Run only the server until a signal. Its first start makes a person, a bot and a thread."""
+async def run_server(options: ServeOptions, announce: Callable[[str, Local | None], None]) -> None:
+    """Run only the server until a signal; `announce` is told the address once it listens.
+
+    What a seed names is there before the first caller is. Without seed and issuer, the first start
+    makes a person, a bot and a thread.
+    """
     with hold_state_dir(options.state_dir) as state_dir:
-        async with _until_signal() as stop, _server(options, state_dir) as (store, url):
-            local = await set_up(store, url, read_local(state_dir))
-            write_private(state_dir / LOCAL_NAME, local)
-            announce(local)
-            await stop.wait()
+        where = options.store or state_dir / STORE_NAME
+        config = options.config
+        async with _until_signal() as stop, open_store(where, limits=config.limits) as store:
+            if options.seed is not None:
+                await plant(store, options.seed, config.limits, options.source)
+            async with _served(store, config) as url:
+                local = await _first_start(options, store, url, state_dir)
+                announce(url, local)
+                await stop.wait()
+
+
+async def _first_start(
+    options: ServeOptions, store: Store, url: str, state_dir: Path
+) -> Local | None:
+    """Return who and what the server made by itself, None when that is not for it to do."""
+    if options.seed is not None or options.config.oidc is not None:
+        return None
+    before = read_local(state_dir)
+    if options.store is not None and before is None and await has_users(store):
+        return None  # others, who came before, hold tokens that a new set-up would end
+    local = await set_up(store, url, before)
+    log.register_secret(local.user_token)
+    log.register_secret(local.bot_token)
+    write_private(state_dir / LOCAL_NAME, local)
+    return local
 
 
 async def _bot(
@@ -167,26 +197,14 @@ async def _confirm_identity(client: BubbleClient, principal_id: str) -> None:
 
 
 @asynccontextmanager
-async def _server(
-    options: LocalOptions | ServeOptions, state_dir: Path
-) -> AsyncGenerator[tuple[Store, str]]:
-    """Serve Bubble as long as the block runs; yields the store and the base URL."""
-    config = ServerConfig(port=options.port)
-    if isinstance(options, ServeOptions):
-        config = ServerConfig(
-            bind=options.bind,
-            port=options.port,
-            tls_cert=options.tls_cert,
-            tls_key=options.tls_key,
-            trusted_proxy=options.trusted_proxy,
-            allow_insecure=options.allow_insecure,
-        )
+async def _served(store: Store, config: ServerConfig) -> AsyncGenerator[str]:
+    """Serve Bubble as long as the block runs; yields the base URL."""
     stop = trio.Event()
-    async with open_store(state_dir / STORE_NAME) as store, trio.open_nursery() as nursery:
+    async with trio.open_nursery() as nursery:
         url = await nursery.start(partial(serve_bubble, store, config, stop=stop))
         logger.info("server listens", extra={"url": url})
         try:
-            yield store, url
+            yield url
         finally:
             stop.set()
 

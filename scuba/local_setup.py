@@ -43,6 +43,12 @@ async def set_up(store: Store, url: str, before: Local | None) -> Local:
     )
 
 
+async def has_users(store: Store) -> bool:
+    """Return whether somebody was made here before."""
+    users, _ = await store.find_principals(SYSTEM, q="", kind="user", limit=1, after=None)
+    return bool(users)
+
+
 async def _principal(
     store: Store, by: Caller, body: wire.NewPrincipal, held: str | None
 ) -> tuple[str, str]:

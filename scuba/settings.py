@@ -143,26 +143,12 @@ class LocalOptions(msgspec.Struct, frozen=True, kw_only=True):
     level: Level
 
 
-class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What `scuba serve` was told."""
-
-    bind: str
-    port: int
-    state_dir: Path
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    trusted_proxy: bool = False
-    allow_insecure: bool = False
-    pretty: bool
-    level: Level
-
-
 def load_settings(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
     """Return the settings in a file, its relative paths made absolute from the file's folder.
 
     Raises ConfigError, whose text lists every mistake with its JSON path.
     """
-    value, found = mistakes.parse(_read(path))
+    value, found = mistakes.parse(read_config(path))
     if value is not mistakes.UNREADABLE:
         found += mistakes.against(value, Settings)
         found += _of_bubble(value)
@@ -171,7 +157,7 @@ def load_settings(path: Path, environ: Mapping[str, str] = os.environ) -> Settin
         found = path_mistakes(settings.claude)
         if not found:
             return settings
-    raise _config_error(path, found)
+    raise config_error(path, found)
 
 
 def resolve_token(source: TokenSource, environ: Mapping[str, str]) -> str:
@@ -214,7 +200,8 @@ def local_state_dir(environ: Mapping[str, str]) -> Path:
     return state_root(environ) / "local"
 
 
-def _read(path: Path) -> bytes:
+def read_config(path: Path) -> bytes:
+    """Return what is in a configuration file. Raises ConfigError."""
     try:
         with path.open("rb") as file:
             data = file.read(CONFIG_BYTES + 1)
@@ -291,8 +278,13 @@ def _absolute(settings: Settings, folder: Path, environ: Mapping[str, str]) -> S
     )
 
 
-def _config_error(path: Path, found: list[Mistake]) -> ConfigError:
+def config_error(path: Path | None, found: list[Mistake]) -> ConfigError:
+    """Return the error that lists every mistake of a configuration, each once.
+
+    Without a path it is the command line's.
+    """
     once = list(dict.fromkeys(found))
     count = "a mistake" if len(once) == 1 else f"{len(once)} mistakes"
     lines = [f"  {where or 'the document'}: {wrong}" for where, wrong in once]
-    return ConfigError("\n".join([f"the configuration {path} has {count}:", *lines]))
+    what = "command line" if path is None else f"configuration {path}"
+    return ConfigError("\n".join([f"the {what} has {count}:", *lines]))

@@ -1,4 +1,4 @@
-"""The commands that run until they are stopped: `run`, `serve`, and scuba without a command."""
+"""The commands that run a bot until they are stopped: `run`, and scuba without a command."""
 
 import os
 import sys
@@ -10,15 +10,13 @@ import click
 
 from scuba import log
 from scuba.cli.exits import run as run_in_trio
-from scuba.cli.root import log_options, port_option
-from scuba.cli.welcome import served, welcome
+from scuba.cli.welcome import welcome
 from scuba.errors import ConfigError
-from scuba.local import LOCAL_NAME, Local
+from scuba.local import Local
 from scuba.settings import (
     CONFIG_NAME,
     Level,
     LocalOptions,
-    ServeOptions,
     Settings,
     load_settings,
     local_state_dir,
@@ -34,7 +32,7 @@ def local(
     cwd: str | None,
     ready_file: str | None,
     pretty: bool | None,
-    level: str,
+    level: str | None,
 ) -> None:
     """Run server, first thread and bot in this process until stopped."""
     options = LocalOptions(
@@ -44,9 +42,9 @@ def local(
         cwd=Path(cwd or "").absolute(),
         ready_file=Path(ready_file).absolute() if ready_file else None,
         pretty=_for_people(pretty),
-        level=cast(Level, level),
+        level=cast(Level, level or "info"),
     )
-    log.configure(level, pretty=options.pretty)
+    log.configure(options.level, pretty=options.pretty)
     from scuba.app import run_local
 
     def announce(local: Local) -> None:
@@ -77,57 +75,6 @@ def run(config: Path | None, check: bool) -> None:
         return
     log.configure(settings.logger.level, pretty=settings.logger.pretty)
     _run_bot(settings)
-
-
-@click.command()
-@port_option
-@click.option("--bind", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
-    "--state-dir",
-    type=click.Path(file_okay=False),
-    help="Where everything is kept. Default: scuba/local below $XDG_STATE_HOME or ~/.local/state.",
-)
-@click.option("--tls-cert", type=click.Path(dir_okay=False), help="A certificate chain, PEM.")
-@click.option("--tls-key", type=click.Path(dir_okay=False), help="Its key, PEM.")
-@click.option("--trusted-proxy", is_flag=True, help="A proxy in front of it does TLS.")
-@click.option("--allow-insecure", is_flag=True, help="Other machines may come without TLS.")
-@log_options
-def serve(
-    *,
-    port: int,
-    bind: str,
-    state_dir: str | None,
-    tls_cert: str | None,
-    tls_key: str | None,
-    trusted_proxy: bool,
-    allow_insecure: bool,
-    pretty: bool | None,
-    level: str,
-) -> None:
-    """Run only the server.
-
-    Its first start makes a user and shows the user's token, once.
-    """
-    options = ServeOptions(
-        bind=bind,
-        port=port,
-        state_dir=_state_dir(state_dir),
-        tls_cert=Path(tls_cert).absolute() if tls_cert else None,
-        tls_key=Path(tls_key).absolute() if tls_key else None,
-        trusted_proxy=trusted_proxy,
-        allow_insecure=allow_insecure,
-        pretty=_for_people(pretty),
-        level=cast(Level, level),
-    )
-    log.configure(level, pretty=options.pretty)
-    from scuba.app import run_server
-
-    first = not (options.state_dir / LOCAL_NAME).exists()
-
-    def announce(local: Local) -> None:
-        click.echo(served(local, options.state_dir, first=first), err=not options.pretty)
-
-    run_in_trio(partial(run_server, options, announce))
 
 
 def _run_bot(settings: Settings) -> None:

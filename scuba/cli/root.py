@@ -12,13 +12,15 @@ PORT = 7437
 
 COMMANDS = {
     "run": ("scuba.cli.daemons", "Run only the bot, on a server elsewhere."),
-    "serve": ("scuba.cli.daemons", "Run only the server."),
+    "serve": ("scuba.cli.serve", "Run only the server."),
+    "store": ("scuba.cli.store", "Look after a server's store: check, back up, restore, migrate."),
     "say": ("scuba.cli.talk", "Say TEXT on THREAD and follow the answer."),
     "tail": ("scuba.cli.talk", "Follow THREAD until Ctrl-C."),
     "approve": ("scuba.cli.decide", "Allow a tool call that waits for a decision."),
     "deny": ("scuba.cli.decide", "Deny a tool call that waits for a decision."),
     "interrupt": ("scuba.cli.decide", "Ask the run in hand on THREAD to stop."),
     "threads": ("scuba.cli.talk", "List the threads you take part in, the newest activity first."),
+    "schema": ("scuba.cli.schema", "Print the protocol as JSON Schema, or as OpenAPI."),
 }
 """Where each command is, and what the help says of it: so help need not load it."""
 
@@ -54,8 +56,7 @@ def log_options(command: Any) -> Any:  # noqa: ANN401  # click decorates functio
     level = click.option(
         "--level",
         type=click.Choice(["debug", "info", "warning", "error"]),
-        default="info",
-        show_default=True,
+        show_default="info",
         help="Log this and what is graver.",
     )
     return pretty(level(command))
@@ -101,7 +102,7 @@ def root(
     cwd: str | None,
     ready_file: str | None,
     pretty: bool | None,
-    level: str,
+    level: str | None,
 ) -> None:
     """Put a coding agent on a shared conversation.
 

@@ -27,16 +27,19 @@ Talk to it from another terminal:
 """
 
 
-def served(local: Local, state_dir: Path, *, first: bool) -> str:
-    """Return the greeting of `scuba serve`; the token is shown once, on the first start."""
-    token = f"\n  token    {local.user_token}\n           (shown this once)" if first else ""
-    return f"""
-The server is running.
+def served(url: str, local: Local | None, state_dir: Path, *, first: bool) -> str:
+    """Return the greeting of `scuba serve`; the token is shown once, on the first start.
 
-  address  {local.url}
-  you      {local.user_principal_id}{token}
-  bot      {local.bot_principal_id}; its token is in {state_dir / LOCAL_NAME}
-  thread   {local.thread_id}
-
-Run the bot with `scuba run --config FILE`. Ctrl-C stops the server.
-"""
+    Without `local` the server made nobody by itself.
+    """
+    lines = ["", "The server is running.", "", f"  address  {url}"]
+    if local is not None:
+        lines.append(f"  you      {local.user_principal_id}")
+        if first:
+            lines += [f"  token    {local.user_token}", "           (shown this once)"]
+        lines += [
+            f"  bot      {local.bot_principal_id}; its token is in {state_dir / LOCAL_NAME}",
+            f"  thread   {local.thread_id}",
+        ]
+    lines += ["", "Run the bot with `scuba run --config FILE`. Ctrl-C stops the server.", ""]
+    return "\n".join(lines)
