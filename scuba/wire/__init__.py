@@ -6,6 +6,16 @@ these; actors never see them (`to_event` is the border). Chapter numbers are tho
 and absent is what is written (1.2).
 """
 
+from scuba.wire.artifacts import (
+    ARTIFACTS,
+    Artifact,
+    ArtifactVersion,
+    ArtifactVersionAdded,
+    Manifest,
+    NewArtifact,
+    artifacts_schema,
+    loads,
+)
 from scuba.wire.base import (
     BODY_BYTES,
     FRAME_IN_BYTES,
@@ -21,10 +31,12 @@ from scuba.wire.base import (
     Struct,
 )
 from scuba.wire.border import decode, to_event
+from scuba.wire.cursors import DEFAULT_CONSUMER, ConsumerCursor, CursorPosition
 from scuba.wire.events import (
     Envelope,
     Info,
     Items,
+    LoneEvent,
     NewEvent,
     NewEvents,
     Page,
@@ -35,6 +47,7 @@ from scuba.wire.events import (
 )
 from scuba.wire.frames import (
     ClientAuth,
+    ClientCursor,
     ClientFrame,
     ClientPing,
     ClientSubscribe,
@@ -61,6 +74,7 @@ from scuba.wire.identity import (
     NewInvite,
     NewPrincipal,
     NewToken,
+    OwnToken,
     Principal,
     PrincipalChange,
     PrincipalCreated,
@@ -81,7 +95,9 @@ from scuba.wire.threads import (
 )
 
 __all__ = [
+    "ARTIFACTS",
     "BODY_BYTES",
+    "DEFAULT_CONSUMER",
     "FRAME_IN_BYTES",
     "HEADER_BYTES",
     "MAX_INTEGER",
@@ -91,19 +107,28 @@ __all__ = [
     "SUBPROTOCOL",
     "Access",
     "ActiveRun",
+    "Artifact",
+    "ArtifactVersion",
+    "ArtifactVersionAdded",
     "ClientAuth",
+    "ClientCursor",
     "ClientFrame",
     "ClientPing",
     "ClientSubscribe",
     "ClientSubscribeGrants",
     "ClientUnsubscribe",
     "Close",
+    "ConsumerCursor",
+    "CursorPosition",
     "Envelope",
     "Frame",
     "Grant",
     "Info",
     "Items",
     "Limits",
+    "LoneEvent",
+    "Manifest",
+    "NewArtifact",
     "NewEvent",
     "NewEvents",
     "NewGrant",
@@ -113,6 +138,7 @@ __all__ = [
     "NewThread",
     "NewToken",
     "Origin",
+    "OwnToken",
     "Page",
     "Participant",
     "Principal",
@@ -143,6 +169,8 @@ __all__ = [
     "ThreadView",
     "Token",
     "WhoAmI",
+    "artifacts_schema",
     "decode",
+    "loads",
     "to_event",
 ]

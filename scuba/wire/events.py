@@ -5,7 +5,12 @@ from typing import Any, Literal
 import msgspec
 
 from actors.events import Role
+from scuba.wire.artifacts import Manifest
 from scuba.wire.base import Limits, Struct
+
+
+def _nothing() -> msgspec.Raw:
+    return msgspec.Raw(b"{}")
 
 
 class Envelope(Struct, frozen=True, kw_only=True):
@@ -18,7 +23,7 @@ class Envelope(Struct, frozen=True, kw_only=True):
     principal_id: str
     type: str
     run_id: str | None = None
-    payload: msgspec.Raw = msgspec.Raw(b"{}")
+    payload: msgspec.Raw = msgspec.field(default_factory=_nothing)
     key: str | None = None
     """Shown to its author only."""
     role: Role | None = None
@@ -30,7 +35,7 @@ class NewEvent(Struct, frozen=True, kw_only=True):
 
     type: str
     run_id: str | None = None
-    payload: msgspec.Raw = msgspec.Raw(b"{}")
+    payload: msgspec.Raw = msgspec.field(default_factory=_nothing)
     key: str | None = None
 
 
@@ -38,6 +43,13 @@ class NewEvents(Struct, frozen=True, kw_only=True):
     """`POST /v1/threads/:threadId/events` (6.1, 6.3)."""
 
     events: list[NewEvent]
+    expected_seq: int | None = None
+    log_epoch: str | None = None
+
+
+class LoneEvent(NewEvent, frozen=True, kw_only=True):
+    """One event in place of a batch (6.1)."""
+
     expected_seq: int | None = None
     log_epoch: str | None = None
 
@@ -99,7 +111,7 @@ class Info(Struct, frozen=True, kw_only=True):
     protocol: dict[str, int]
     log_epoch: str
     auth_drivers: list[str]
-    extensions: list[Any] = []
+    extensions: list[Manifest] = []
     limits: Limits = Limits()
 
 

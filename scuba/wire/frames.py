@@ -3,6 +3,7 @@
 from typing import Literal
 
 from scuba.wire.base import PROTOCOL, Limits, Struct
+from scuba.wire.cursors import DEFAULT_CONSUMER, ReadSeq
 from scuba.wire.events import Envelope
 from scuba.wire.identity import Grant, Principal
 
@@ -52,7 +53,22 @@ class ClientPing(Frame, frozen=True, kw_only=True, tag="client.ping"):
     ref: str | None = None
 
 
-ClientFrame = ClientAuth | ClientSubscribe | ClientUnsubscribe | ClientSubscribeGrants | ClientPing
+class ClientCursor(Frame, frozen=True, kw_only=True, tag="client.cursor"):
+    """How far this reader has come; there is no answer (10)."""
+
+    thread_id: str
+    consumer: str = DEFAULT_CONSUMER
+    seq: ReadSeq
+
+
+ClientFrame = (
+    ClientAuth
+    | ClientSubscribe
+    | ClientUnsubscribe
+    | ClientSubscribeGrants
+    | ClientCursor
+    | ClientPing
+)
 
 # --- server to client --------------------------------------------------------------------------
 

@@ -211,7 +211,17 @@ CREATE TABLE artifact_uploads (
 );
 """
 
-MIGRATIONS = (_FIRST, _IDENTITIES, _CURSORS_AND_ARTIFACTS)
+_GRANT_KEYS = """
+CREATE TABLE grant_keys (
+    principal_id TEXT NOT NULL REFERENCES principals,
+    key TEXT NOT NULL,
+    asked TEXT NOT NULL,
+    answer TEXT NOT NULL,
+    PRIMARY KEY (principal_id, key)
+);
+"""
+
+MIGRATIONS = (_FIRST, _IDENTITIES, _CURSORS_AND_ARTIFACTS, _GRANT_KEYS)
 
 
 def migrate(database: Database) -> None:
@@ -220,7 +230,7 @@ def migrate(database: Database) -> None:
     Each step looks for itself where it begins, so two servers may start at once. Raises
     ConfigError when the database was made by a newer server, Broken when it cannot be written.
     """
-    while database.apply([_step])[0].unwrap():
+    while database.apply([_step], patient=True)[0].unwrap():
         pass
 
 

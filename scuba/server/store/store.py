@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TypeVar
 
 import trio
 
@@ -19,31 +19,35 @@ from scuba.errors import Problem
 from scuba.server.apart import apart
 from scuba.server.store import (
     appending,
+    audit,
     authority,
     founding,
     granted,
     grants,
     principals,
     reading,
+    seeing,
     threads,
     tokens,
 )
 from scuba.server.store.changes import SYSTEM, Caller
 from scuba.server.store.drafts import read_drafts, size_bytes
-from scuba.server.store.engine import Database, Engine, Listener, Tx, Write, running
+from scuba.server.store.engine import Database, Engine, Listener, Write, running
+from scuba.server.store.identified import Identities
 from scuba.server.store.ids import clock_ms, moment, moment_ms
 from scuba.server.store.opening import open_database
 from scuba.server.store.place import Place
+from scuba.server.store.readers import Readers
 from scuba.server.store.schema import log_epoch
-from scuba.server.store.visibility import require_live
+from scuba.server.store.shelf import Shelf
+from scuba.server.store.ways import Ways
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _LIMITS = wire.Limits()
 
 
-class Store:
+class Store(Ways):
     """Everything the server keeps. Made by `open_store`, which closes it too."""
 
     def __init__(
@@ -55,8 +59,12 @@ class Store:
         limits: wire.Limits,
         now_ms: Callable[[], int],
     ) -> None:
+        super().__init__(engine)
         self.log_epoch = epoch
-        self._engine, self._nursery = engine, nursery
+        self.artifacts = Shelf(engine)
+        self.identities = Identities(engine, now_ms)
+        self.readers = Readers(engine, now_ms)
+        self._nursery = nursery
         self._limits, self._now_ms = limits, now_ms
         self._touching: set[str] = set()
 
@@ -87,9 +95,15 @@ class Store:
             self._touch_soon(found.caller.token_id)
         return found.caller
 
+    async def audit_rows(
+        self, caller: Caller, *, limit: int, after: str | None
+    ) -> tuple[list[audit.AuditRow], str | None]:
+        """Return a page of the audit, oldest first (14.4), and where the next page begins."""
+        return await self._read(audit.rows, caller, limit, after)
+
     async def whoami(self, caller: Caller) -> wire.WhoAmI:
         """Return the caller with its newest direct grants (2.3)."""
-        return await self._read(principals.whoami, caller)
+        return await self._read(seeing.whoami, caller)
 
     async def create_principal(
         self, caller: Caller, body: wire.NewPrincipal
@@ -99,7 +113,7 @@ class Store:
 
     async def principal(self, caller: Caller, principal_id: str) -> wire.Principal:
         """Return a principal that the caller may see (2.6)."""
-        return await self._read(principals.seen_by, caller, principal_id)
+        return await self._read(seeing.seen_by, caller, principal_id)
 
     async def change_principal(
         self, caller: Caller, principal_id: str, change: wire.PrincipalChange
@@ -111,7 +125,7 @@ class Store:
         self, caller: Caller, *, q: str, kind: str | None, limit: int, after: str | None
     ) -> tuple[list[wire.Principal], str | None]:
         """Return whom the caller finds (2.6), and where the next page begins."""
-        return await self._read(principals.find, caller, q=q, kind=kind, limit=limit, after=after)
+        return await self._read(seeing.find, caller, q=q, kind=kind, limit=limit, after=after)
 
     async def mint_token(
         self, caller: Caller, principal_id: str, body: wire.NewToken
@@ -269,29 +283,7 @@ class Store:
             lambda tx: reading.read(tx, principal_id, thread_id, after, limit, max_bytes)
         )
 
-    # --- ways down ---
-
-    async def _read(
-        self,
-        rule: Callable[Concatenate[Tx, Caller, P], T],
-        caller: Caller,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        return await self._engine.read(lambda tx: rule(tx, caller, *args, **kwargs))
-
-    async def _write(
-        self,
-        rule: Callable[Concatenate[Write, Caller, P], T],
-        caller: Caller,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        def work(w: Write) -> T:
-            require_live(w, caller, w.now)
-            return rule(w, caller, *args, **kwargs)
-
-        return await self._engine.write(work)
+    # --- when a token was last used ---
 
     def _touch_soon(self, token_id: str | None) -> None:
         if token_id is not None and token_id not in self._touching:
@@ -341,4 +333,9 @@ async def open_store(
     """
     database, epoch = await trio.to_thread.run_sync(_open, where)
     async with running(database, now_ms) as (engine, nursery):
-        yield Store(engine, nursery, epoch=epoch, limits=limits, now_ms=now_ms)
+        store = Store(engine, nursery, epoch=epoch, limits=limits, now_ms=now_ms)
+        nursery.start_soon(store.readers.run, name="store cursors")
+        try:
+            yield store
+        finally:
+            await store.readers.aclose()
