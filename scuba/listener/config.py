@@ -1,5 +1,6 @@
 """What a listener allows its peers: sizes, and how long each wait may last."""
 
+import re
 import ssl
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ class ListenerConfig:
     """Request line and header fields; 431 beyond."""
     body_bytes: int = 1_114_112
     """One request body; 413 beyond. An app may have lower limits of its own."""
+    large_body_path: re.Pattern[bytes] | None = None
+    """A request whose path fits this whole may have a body of `large_body_bytes` instead."""
+    large_body_bytes: int = 33_554_432
     ws_frame_bytes: int = 65_536
     """One incoming WebSocket message; close 1009 beyond."""
     ws_laggard_code: int = 1008
@@ -30,3 +34,8 @@ class ListenerConfig:
     """What runs when the stop comes has so long to end by itself."""
     ssl_context: ssl.SSLContext | None = None
     """Speak TLS with it; `None` is plain."""
+
+    def body_limit(self, path: bytes) -> int:
+        """Return how many bytes the body of a request for this path may have."""
+        roomy = self.large_body_path is not None and self.large_body_path.fullmatch(path)
+        return self.large_body_bytes if roomy else self.body_bytes

@@ -10,7 +10,7 @@ import trio
 from scuba.errors import Problem
 from scuba.listener.asgi import Message
 from scuba.listener.config import ListenerConfig
-from scuba.listener.heads import body_too_large, refusal
+from scuba.listener.heads import body_limit, body_too_large, refusal
 from scuba.listener.problems import http_date, new_request_id, render_problem
 from scuba.listener.writing import READ_BYTES, BoundedStream, ConnectionGone
 
@@ -137,8 +137,8 @@ class Exchange:
             if isinstance(event, h11.Data):
                 pieces.append(bytes(event.data))
                 self._taken_bytes += len(event.data)
-                if self._taken_bytes > self._config.body_bytes:
-                    raise body_too_large(self._config)
+                if self._taken_bytes > (limit := body_limit(self.request, self._config)):
+                    raise body_too_large(limit)
             elif isinstance(event, h11.EndOfMessage):
                 self._body_complete = True
             elif pieces:

@@ -29,8 +29,9 @@ def check_head(request: h11.Request, config: ListenerConfig) -> None:
         raise headers_too_large(config)
     if request.http_version not in (b"1.0", b"1.1"):
         raise Problem(505, "http_version", "this server speaks HTTP/1.1")
-    if content_length(request) > config.body_bytes:
-        raise body_too_large(config)
+    limit = body_limit(request, config)
+    if content_length(request) > limit:
+        raise body_too_large(limit)
 
 
 def http_scope(request: h11.Request, ends: Ends) -> Scope:
@@ -140,9 +141,15 @@ def headers_too_large(config: ListenerConfig) -> Problem:
     return Problem(431, "headers_too_large", detail)
 
 
-def body_too_large(config: ListenerConfig) -> Problem:
+def body_limit(request: h11.Request, config: ListenerConfig) -> int:
+    """Return how many bytes the body of this request may have."""
+    path, _ = split_target(request.method, request.target)
+    return config.body_limit(path)
+
+
+def body_too_large(limit: int) -> Problem:
     """Return the answer to a body beyond the limit."""
-    return Problem(413, "body_too_large", f"a body may have {config.body_bytes} bytes")
+    return Problem(413, "body_too_large", f"a body may have {limit} bytes")
 
 
 def bad_handshake(what: str) -> Problem:

@@ -13,6 +13,7 @@ from scuba.server.http.border import Border
 from scuba.server.http.call import Parts
 from scuba.server.http.cursors import Cursors
 from scuba.server.http.routes import paths, refuse
+from scuba.server.http.uploads import Uploads
 from scuba.server.login import Logins
 from scuba.server.rates import Buckets
 from scuba.server.socket.app import SocketApp
@@ -25,11 +26,17 @@ class BubbleApp:
     """Routes and sockets over one store. It listens to the store until `detach`."""
 
     def __init__(self, store: Store, config: ServerConfig) -> None:
-        logins = Logins(store, Buckets(config.failed_logins))
+        logins = Logins(store, config)
         hub = Hub()
         self._sockets = SocketApp(SocketParts(store, config, logins, hub))
         parts = Parts(
-            store, config, logins, Cursors(), Buckets(config.requests), Buckets(config.appends)
+            store=store,
+            config=config,
+            logins=logins,
+            cursors=Cursors(),
+            requests=Buckets(config.requests),
+            appends=Buckets(config.appends),
+            uploads=Uploads(),
         )
         socket = WebSocketRoute(config.prefix + wire.Route.SOCKET, self._sockets)
         app = Starlette(

@@ -1,5 +1,6 @@
 """The server's whole life: listen, serve, and stop within ten seconds (14.5)."""
 
+import re
 import ssl
 from functools import partial
 
@@ -62,12 +63,20 @@ def listener_config(config: ServerConfig) -> ListenerConfig:
     return ListenerConfig(
         write_s=config.write_s,
         body_bytes=config.limits.batch_bytes + BATCH_ROOM_BYTES,
+        large_body_path=_contents_path(config),
+        large_body_bytes=config.limits.artifact_bytes,
         ws_frame_bytes=wire.FRAME_IN_BYTES,
         ws_laggard_code=wire.Close.LAGGARD,
         header_bytes=wire.HEADER_BYTES,
         ssl_context=context,
         grace_s=LISTENER_S,
     )
+
+
+def _contents_path(config: ServerConfig) -> re.Pattern[bytes]:
+    """Return the form of the one path that takes large bodies (11.2)."""
+    path = re.escape(config.prefix + wire.Route.VERSIONS)
+    return re.compile(path.replace(re.escape("{artifact_id}"), "[^/]+").encode())
 
 
 def _url(config: ServerConfig, listener: trio.SocketListener) -> str:

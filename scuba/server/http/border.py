@@ -108,6 +108,11 @@ def _allow(headers: MutableHeaders, origin: str) -> None:
     """Let a listed page read the answer and send what clients send (14.2)."""
     headers["Access-Control-Allow-Origin"] = origin
     headers["Access-Control-Allow-Methods"] = "GET, POST, PATCH, PUT, DELETE"
-    headers["Access-Control-Allow-Headers"] = "Authorization, Content-Type, Idempotency-Key"
-    headers["Access-Control-Expose-Headers"] = "X-Request-Id, Retry-After"
+    headers["Access-Control-Allow-Headers"] = (
+        "Authorization, Content-Type, Content-Digest, Idempotency-Key, If-Match, If-None-Match,"
+        " If-Range, Range"
+    )
+    headers["Access-Control-Expose-Headers"] = (
+        "X-Request-Id, Retry-After, ETag, Content-Range, Content-Disposition, Repr-Digest"
+    )
     headers["Vary"] = "Origin"

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
 from typing import Annotated, Any, TypeVar
@@ -18,7 +18,8 @@ from scuba.server.config import BATCH_ROOM_BYTES, ServerConfig
 from scuba.server.decode import decode, decode_events, decode_query
 from scuba.server.http.cursors import Cursors
 from scuba.server.http.replies import reply
-from scuba.server.login import Logins, address, bearer, too_many
+from scuba.server.http.uploads import Uploads
+from scuba.server.login import Logins, too_many, visit
 from scuba.server.rates import Buckets
 from scuba.server.store import Caller, Store
 
@@ -47,6 +48,7 @@ class Parts(msgspec.Struct, frozen=True):
     cursors: Cursors
     requests: Buckets
     appends: Buckets
+    uploads: Uploads
 
 
 class Call:
@@ -60,12 +62,17 @@ class Call:
         """Return an id of the path."""
         return str(self._request.path_params[name])
 
-    def seq(self) -> int:
-        """Return the seq of the path; what is no seq is not there (404)."""
-        text = self.id("seq")
+    def number(self, name: str) -> int:
+        """Return a number of the path; what is none is not there (404)."""
+        text = self.id(name)
         if not re.fullmatch(r"[0-9]{1,16}", text):
-            raise Problem(404, "not_found", "no such event")
+            raise Problem(404, "not_found", f"{name} is not a number")
         return int(text)
+
+    @property
+    def method(self) -> str:
+        """Return the method of the request."""
+        return self._request.method
 
     def header(self, name: str) -> str | None:
         """Return a header, or None."""
@@ -86,9 +93,10 @@ class Call:
 
     async def check_login(self) -> Caller:
         """Return whose token it is that came with this call, and still good (2.2)."""
-        scope = self._request.scope
-        origin = address(scope, trusted_proxy=self.parts.config.trusted_proxy)
-        return await self.parts.logins.caller(bearer(scope), origin)
+        request_id = str(self._request.state.request_id)
+        trusted_proxy = self.parts.config.trusted_proxy
+        shown = visit(self._request.scope, request_id=request_id, trusted_proxy=trusted_proxy)
+        return await self.parts.logins.caller(shown)
 
     async def body(self, kind: type[T]) -> T:
         """Return the body (`invalid_json`, `invalid_text`, 413, 415)."""
@@ -131,17 +139,26 @@ class Call:
         filters = [pair for pair in asked if pair[0] not in ("cursor", "limit")]
         return json.dumps([caller.principal.principal_id, self._request.url.path, filters])
 
-    async def _bytes(self, limit: int, code: str) -> bytes:
-        too_large = Problem(413, code, f"the body is larger than {limit} bytes")
+    def may_exceed(self, size_bytes: int) -> bool:
+        """Return whether the body may turn out larger than this, by what its head says."""
         told = self.header("content-length")
-        if told is not None and told.isdecimal() and int(told) > limit:
+        return told is None or not told.isdecimal() or int(told) > size_bytes
+
+    async def pieces(self, limit: int, code: str) -> AsyncGenerator[bytes]:
+        """Yield the body as it comes. Raises Problem 413 beyond `limit` bytes."""
+        too_large = Problem(413, code, f"the body is larger than {limit} bytes")
+        if self.header("content-length") is not None and self.may_exceed(limit):
             raise too_large
-        if not _JSON.fullmatch(self.header("content-type") or ""):
-            raise Problem(415, "unsupported_media_type", "Content-Type must be application/json")
-        body = bytearray()
+        taken = 0
         async with aclosing(self._request.stream()) as pieces:
             async for piece in pieces:
-                body += piece
-                if len(body) > limit:
+                taken += len(piece)
+                if taken > limit:
                     raise too_large
-        return bytes(body)
+                yield piece
+
+    async def _bytes(self, limit: int, code: str) -> bytes:
+        if not _JSON.fullmatch(self.header("content-type") or ""):
+            raise Problem(415, "unsupported_media_type", "Content-Type must be application/json")
+        async with aclosing(self.pieces(limit, code)) as pieces:
+            return b"".join([piece async for piece in pieces])

@@ -1,14 +1,15 @@
 """The log of a thread: appending to it and reading it (6, 7)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated
 
 import msgspec
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from scuba import wire
+from scuba.server.http.accept import prefers
 from scuba.server.http.call import Call, Query
-from scuba.server.http.replies import reply
+from scuba.server.http.replies import Streamed, reply
 from scuba.server.store import Caller
 
 NDJSON = "application/x-ndjson"
@@ -44,14 +45,14 @@ async def events(call: Call, caller: Caller) -> Response:
     """Return a page of the log (7.1), or stream it, one envelope a line (7.3)."""
     query = call.query(EventsQuery)
     page = await _page(call, caller, query)
-    if NDJSON in (call.header("accept") or ""):
-        return StreamingResponse(_lines(call, caller, query, page), media_type=NDJSON)
+    if prefers(call.header("accept"), NDJSON, "application/json"):
+        return Streamed(_lines(call, caller, query, page), 200, {"Content-Type": NDJSON})
     return reply(page)
 
 
 async def event(call: Call, caller: Caller) -> Response:
     """Return one event (7.2)."""
-    return reply(await call.store.event(caller, call.id("thread_id"), call.seq()))
+    return reply(await call.store.event(caller, call.id("thread_id"), call.number("seq")))
 
 
 async def run(call: Call, caller: Caller) -> Response:
@@ -75,7 +76,7 @@ async def _page(call: Call, caller: Caller, query: EventsQuery) -> wire.Page:
 
 async def _lines(
     call: Call, caller: Caller, query: EventsQuery, page: wire.Page
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """Yield lines to the end of the log, or one page of them if `limit` was given.
 
     Raises Problem when access or token end on the way: the connection is cut, so that nobody

@@ -3,6 +3,7 @@
 from starlette.responses import Response
 
 from scuba import __version__, wire
+from scuba.server.description import openapi_text
 from scuba.server.http.call import Call
 from scuba.server.http.replies import reply
 
@@ -16,10 +17,16 @@ async def info(call: Call) -> Response:
             server=f"scuba-bubble/{__version__}",
             protocol={"major": int(major), "minor": int(minor)},
             log_epoch=call.store.log_epoch,
-            auth_drivers=["local-token"],
+            auth_drivers=[*call.parts.logins.drivers],
+            extensions=[wire.ARTIFACTS],
             limits=call.parts.config.limits,
         )
     )
+
+
+async def openapi(call: Call) -> Response:
+    """Describe every route, for programs."""
+    return Response(openapi_text(call.parts.config.prefix), media_type="application/json")
 
 
 async def health(_call: Call) -> Response:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route as Path
 
 from scuba.errors import Problem
-from scuba.server.http import events, grants, identity, meta, threads
+from scuba.server.http import artifacts, consumer_cursors, events, grants, identity, meta, threads
 from scuba.server.http.call import Call, Parts
 from scuba.server.http.replies import problem
 from scuba.server.store import Caller
@@ -19,6 +19,7 @@ OpenHandler = Callable[[Call], Awaitable[Response]]
 
 OPEN: dict[str, OpenHandler] = {
     Route.INFO: meta.info,
+    Route.OPENAPI: meta.openapi,
     Route.HEALTH: meta.health,
     Route.READY: meta.ready,
 }
@@ -46,6 +47,12 @@ HANDLERS: dict[str, dict[str, Handler]] = {
     Route.EVENTS: {"GET": events.events, "POST": events.append},
     Route.EVENT: {"GET": events.event},
     Route.RUN: {"GET": events.run},
+    Route.CURSORS: {"GET": consumer_cursors.cursors},
+    Route.CURSOR: {"PUT": consumer_cursors.put_cursor},
+    Route.ARTIFACTS: {"GET": artifacts.artifacts, "POST": artifacts.create_artifact},
+    Route.ARTIFACT: {"GET": artifacts.artifact},
+    Route.VERSIONS: {"POST": artifacts.add_version},
+    Route.CONTENT: {"GET": artifacts.content},
 }
 """Answered to who has a token."""
 

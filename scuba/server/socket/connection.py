@@ -1,8 +1,6 @@
 """One socket from `server.ready` to its close: a reader, a writer, and a guard for its token."""
 
-import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
-from datetime import UTC, datetime
 from math import inf
 from typing import Any, assert_never
 
@@ -16,6 +14,7 @@ from scuba.server.socket.granting import Granting
 from scuba.server.socket.greeting import Guest
 from scuba.server.socket.outlet import Outlet, Send, utc_now
 from scuba.server.socket.parts import SocketParts
+from scuba.server.socket.receipts import Receipts
 from scuba.server.socket.subscription import Subscription
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -25,13 +24,22 @@ ENDING_S = 0.5
 BAD_FRAMES = 3
 """So many in a row, and the socket is closed (8.5)."""
 MISSED_BEATS = 2.5
+SOONEST_S = 0.05
+"""When to look again at a token that has as good as ended."""
 
 
 class Connection:
     """Owns its subscriptions and tasks; all end with `run`. It is a `Reader` to the hub."""
 
     def __init__(
-        self, parts: SocketParts, receive: Receive, send: Send, guest: Guest, *, pings: bool
+        self,
+        parts: SocketParts,
+        receive: Receive,
+        send: Send,
+        guest: Guest,
+        *,
+        pings: bool,
+        frames: bool = False,
     ) -> None:
         config, caller = parts.config, guest.caller
         self._parts, self._store, self._guest = parts, parts.store, guest
@@ -40,8 +48,9 @@ class Connection:
         self.token_id = caller.token_id
         self.instance_id = guest.instance_id
         self._patience_s = MISSED_BEATS * config.heartbeat_s if pings else inf
-        self._outlet = Outlet(send, heartbeat_s=config.heartbeat_s, pings=pings)
+        self._outlet = Outlet(send, heartbeat_s=config.heartbeat_s, pings=pings, frames=frames)
         self._following = Following(parts, self._outlet, self, caller)
+        self._receipts = Receipts(parts, self._outlet, caller)
         self._granting = Granting(
             parts.store, self._outlet, self.principal_id, config.limits.frame_bytes
         )
@@ -91,6 +100,7 @@ class Connection:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._read, nursery.cancel_scope, name="socket reader")
                     nursery.start_soon(self._guard, name="socket token guard")
+                    nursery.start_soon(self._outlet.pulse, name="socket pulse")
                     await self._write()
                     nursery.cancel_scope.cancel()
         finally:
@@ -102,7 +112,7 @@ class Connection:
 
     def _ready(self) -> wire.ServerReady:
         return wire.ServerReady(
-            connection_id=f"c_{secrets.token_hex(6)}",
+            connection_id=self._guest.connection_id,
             principal=self._guest.caller.principal,
             log_epoch=self._store.log_epoch,
             heartbeat_seconds=self._parts.config.heartbeat_s,
@@ -155,6 +165,8 @@ class Connection:
                 self._following.unsubscribe(frame)
             case wire.ClientSubscribeGrants():
                 self._granting.ask(frame)
+            case wire.ClientCursor():
+                await self._receipts.take(frame)
             case wire.ClientPing():
                 self._outlet.put(wire.ServerPong(ref=frame.ref))
             case wire.ClientAuth():
@@ -192,22 +204,14 @@ class Connection:
         try:
             while True:
                 self._token_news = trio.Event()
-                left_s = await self._token_left_s()
-                if left_s <= 0:
-                    self.end(wire.Close.UNAUTHENTICATED, "the token has ended")
-                    return
-                with trio.move_on_after(left_s):
+                left_s = await self._store.identities.left_s(self._guest.caller)
+                with trio.move_on_after(max(left_s, SOONEST_S)):
                     await self._token_news.wait()
         except Problem as error:
-            code = wire.Close.REFUSED if error.status == 403 else wire.Close.FAULT
-            self.end(code, error.detail)
+            self.end(*_ENDS.get(error.status, (wire.Close.FAULT, error.detail)))
 
-    async def _token_left_s(self) -> float:
-        caller = await self._store.identify(self._guest.token)
-        if caller is None:
-            return 0
-        token = (await self._store.whoami(caller)).token
-        if token is None or token.expires_at is None:
-            return inf
-        ends = datetime.fromisoformat(token.expires_at)
-        return max((ends - datetime.now(UTC)).total_seconds(), 0.05)
+
+_ENDS = {
+    401: (wire.Close.UNAUTHENTICATED, "the token has ended"),
+    403: (wire.Close.REFUSED, "this principal is disabled"),
+}
