@@ -76,10 +76,14 @@ class Judge:
             self.opened.add((run_id, draft.tool_call_id))
 
     def _take_frame(self, draft: Draft, offset: int) -> None:
-        if draft.type == "run_started" and draft.run_id is not None:
+        if draft.run_id is None:
+            return
+        if draft.type == "run_started":
             self._book.start(draft.run_id, offset)
-        elif draft.type == "run_finished" and draft.run_id is not None:
+        elif draft.type == "run_finished":
             self._book.finish(draft.run_id, _ENDINGS[draft.run_status or ""], offset)
+        else:
+            self._book.mention(draft.run_id, offset)
 
     def _check_decision(self, tx: Tx, draft: Draft) -> None:
         run_id = draft.run_id or ""

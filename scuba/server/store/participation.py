@@ -9,21 +9,30 @@ import msgspec
 
 from actors.events import Role
 from scuba import wire
-from scuba.server.store.changes import SYSTEM, AccessChanged, GrantChanged
+from scuba.server.store.audit import audit
+from scuba.server.store.changes import AccessChanged, GrantChanged
+from scuba.server.store.dead_runs import end_dead_runs
 from scuba.server.store.engine import Tx, Write
-from scuba.server.store.ids import ordered_id
-from scuba.server.store.log import Fresh, server_event, write_events
+from scuba.server.store.log import server_event
+from scuba.server.store.targets import target_id
 
 GrantAction = Literal["granted", "changed", "revoked"]
-
-_AUTHOR_GONE = msgspec.json.encode({"status": "failed", "reason": "author_gone"})
+LeftCause = Literal["revoked", "left", "disabled"]
 
 
 def join(w: Write, by: str, thread_id: str, principal_id: str, role: Role) -> wire.Grant:
-    """Make somebody a participant. Returns the grant."""
+    """Make somebody a participant. Returns the grant.
+
+    A direct role counts before an inherited one, and may be the smaller of the two. Who is
+    disabled is gone at once, and joins when it is enabled.
+    """
     seq = _say_joined(w, by, thread_id, principal_id, role)
     target = wire.Target(type="thread", thread_id=thread_id)
-    return add_grant(w, by, target, principal_id, role, joined_seq=seq)
+    grant = add_grant(w, by, target, principal_id, role, joined_seq=seq)
+    end_dead_runs(w, author=principal_id, thread_id=thread_id)
+    if _is_disabled(w, principal_id):
+        _say_left(w, by, thread_id, principal_id, "disabled")
+    return grant
 
 
 def add_grant(
@@ -66,21 +75,21 @@ def change_role(w: Write, by: str, grant: wire.Grant, role: Role) -> wire.Grant:
     changed = msgspec.structs.replace(grant, role=role)
     w.tell(AccessChanged(grant.principal_id, thread_id))
     log_grant(w, "changed", changed)
+    end_dead_runs(w, author=grant.principal_id, thread_id=thread_id)
     server_event(w, thread_id, by, "participant_role_changed", told)
-    audit(w, by, "grant", grant.principal_id, f"{role} on thread {thread_id}")
+    audit(w, by, "change", grant.principal_id, f"{role} on thread {thread_id}")
     return changed
 
 
 def leave(w: Write, by: str, thread_id: str, principal_id: str) -> None:
     """End a participation: nothing of the thread is for this principal from here on (3.7)."""
     remove_grant(w, by, wire.Target(type="thread", thread_id=thread_id), principal_id)
-    _end_unreachable_runs(w, thread_id, principal_id)
-    cause = "left" if by == principal_id else "revoked"
+    cause: LeftCause = "left" if by == principal_id else "revoked"
     _say_left(w, by, thread_id, principal_id, cause)
 
 
 def remove_grant(w: Write, by: str, target: wire.Target, principal_id: str) -> None:
-    """Delete a grant that is there, and log it for its principal."""
+    """Delete a grant that is there, and log it for its principal. Its dead runs end (5.6)."""
     w.run(
         "DELETE FROM grants WHERE target_type = ? AND target_id = ? AND principal_id = ?",
         (target.type, target_id(target), principal_id),
@@ -89,6 +98,8 @@ def remove_grant(w: Write, by: str, target: wire.Target, principal_id: str) -> N
     w.tell(AccessChanged(principal_id, on_thread))
     log_grant(w, "revoked", wire.Grant(target=target, principal_id=principal_id))
     audit(w, by, "revoke", principal_id, f"{target.type} {target_id(target)}")
+    if target.type != "principal":
+        end_dead_runs(w, author=principal_id, thread_id=on_thread)
 
 
 def suspend(w: Write, by: str, principal_id: str) -> None:
@@ -96,11 +107,7 @@ def suspend(w: Write, by: str, principal_id: str) -> None:
 
     Its grants stay, so that it can be enabled again.
     """
-    for (thread_id,) in w.all(
-        "SELECT DISTINCT thread_id FROM runs WHERE principal_id = ? AND status = 'open'",
-        (principal_id,),
-    ):
-        end_runs(w, thread_id, principal_id)
+    end_dead_runs(w, author=principal_id)
     for thread_id, _ in _participations(w, principal_id):
         _say_left(w, by, thread_id, principal_id, "disabled")
 
@@ -117,21 +124,6 @@ def resume(w: Write, by: str, principal_id: str) -> None:
         grant = find_grant(w, wire.Target(type="thread", thread_id=thread_id), principal_id)
         assert grant is not None
         log_grant(w, "changed", grant)
-
-
-def end_runs(w: Write, thread_id: str, principal_id: str) -> None:
-    """Finish the open runs of somebody who cannot finish them any more (5.6)."""
-    rows = w.all(
-        "SELECT run_id FROM runs WHERE principal_id = ? AND thread_id = ? AND status = 'open'"
-        " ORDER BY first_seq",
-        (principal_id, thread_id),
-    )
-    finishes = [Fresh(type="run_finished", run_id=row[0], payload=_AUTHOR_GONE) for row in rows]
-    for event in write_events(w, thread_id, SYSTEM.id, finishes):
-        w.run(
-            "UPDATE runs SET status = 'failed', last_seq = ? WHERE thread_id = ? AND run_id = ?",
-            (event.seq, thread_id, event.run_id),
-        )
 
 
 def find_grant(tx: Tx, target: wire.Target, principal_id: str) -> wire.Grant | None:
@@ -151,20 +143,6 @@ def find_grant(tx: Tx, target: wire.Target, principal_id: str) -> wire.Grant | N
         granted_by=granted_by,
         created_at=created_at,
         joined_seq=joined_seq,
-    )
-
-
-def target_id(target: wire.Target) -> str:
-    """Return the id within the target's type; empty for the system."""
-    return target.thread_id or target.principal_id or ""
-
-
-def to_target(target_type: Literal["system", "thread", "principal"], id_: str) -> wire.Target:
-    """Return the target that a type and an id of ours name."""
-    return wire.Target(
-        type=target_type,
-        thread_id=id_ if target_type == "thread" else None,
-        principal_id=id_ if target_type == "principal" else None,
     )
 
 
@@ -196,15 +174,6 @@ def log_grant(w: Write, action: GrantAction, grant: wire.Grant) -> None:
     w.tell(GrantChanged(grant.principal_id, change))
 
 
-def audit(w: Write, by: str, action: str, subject: str, detail: str | None = None) -> None:
-    """Note who did what to whom, and when (14.4). Never a token."""
-    w.run(
-        "INSERT INTO audit (audit_id, at, principal_id, action, subject, detail)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        (ordered_id("aud_", w.now_ms), w.now, by, action, subject, detail),
-    )
-
-
 def _participations(tx: Tx, principal_id: str) -> list[tuple[str, Role]]:
     rows = tx.all(
         "SELECT target_id, role FROM grants WHERE principal_id = ? AND target_type = 'thread'"
@@ -214,17 +183,9 @@ def _participations(tx: Tx, principal_id: str) -> list[tuple[str, Role]]:
     return [(row[0], row[1]) for row in rows]
 
 
-def _end_unreachable_runs(w: Write, thread_id: str, principal_id: str) -> None:
-    """End runs on the left thread, and on those that were reached only through it (3.3)."""
-    rows = w.all(
-        "SELECT DISTINCT r.thread_id FROM runs r JOIN threads t ON t.thread_id = r.thread_id"
-        " WHERE r.principal_id = ? AND r.status = 'open' AND (t.thread_id = ? OR"
-        " t.holder_id = ? AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.target_type = 'thread'"
-        " AND g.target_id = t.thread_id AND g.principal_id = r.principal_id))",
-        (principal_id, thread_id, thread_id),
-    )
-    for (unreachable,) in rows:
-        end_runs(w, unreachable, principal_id)
+def _is_disabled(tx: Tx, principal_id: str) -> bool:
+    row = tx.one("SELECT disabled_at FROM principals WHERE principal_id = ?", (principal_id,))
+    return row is not None and row[0] is not None
 
 
 def _say_joined(w: Write, by: str, thread_id: str, principal_id: str, role: Role) -> int:
@@ -232,6 +193,6 @@ def _say_joined(w: Write, by: str, thread_id: str, principal_id: str, role: Role
     return server_event(w, thread_id, by, "participant_joined", told)
 
 
-def _say_left(w: Write, by: str, thread_id: str, principal_id: str, cause: str) -> None:
+def _say_left(w: Write, by: str, thread_id: str, principal_id: str, cause: LeftCause) -> None:
     told = {"principalId": principal_id, "by": by, "cause": cause}
     server_event(w, thread_id, by, "participant_left", told)

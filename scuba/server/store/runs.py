@@ -57,14 +57,13 @@ class RunBook:
 
     def finish(self, run_id: str, status: Status, offset: int) -> None:
         """Take a `run_finished`."""
-        run = self.get(run_id)
-        self._check_author(run)
-        if run.status == "bare":
-            raise Problem(409, "run_complete", f"{run_id} is a bare message, complete as it is")
-        if run.status != "open":
-            raise Problem(409, "run_finished", f"the run {run_id} is finished")
+        run = self._own_open(run_id)
         run.status = status
         run.last_offset = offset
+
+    def mention(self, run_id: str, offset: int) -> None:
+        """Take an event of a vendor's that names the run it belongs to."""
+        self._own_open(run_id).last_offset = offset
 
     def get(self, run_id: str) -> Run:
         """Return a run that exists."""
@@ -97,6 +96,15 @@ class RunBook:
             last_offset=offset,
         )
         self._runs[run_id] = run
+        return run
+
+    def _own_open(self, run_id: str) -> Run:
+        run = self.get(run_id)
+        self._check_author(run)
+        if run.status == "bare":
+            raise Problem(409, "run_complete", f"{run_id} is a bare message, complete as it is")
+        if run.status != "open":
+            raise Problem(409, "run_finished", f"the run {run_id} is finished")
         return run
 
     def _check_author(self, run: Run) -> None:

@@ -9,14 +9,17 @@ from scuba import wire
 from scuba.errors import Problem
 from scuba.server.store.authority import (
     THREAD_COLUMNS,
+    Standing,
     ThreadRow,
     role_on,
     standing,
 )
 from scuba.server.store.changes import AccessChanged, Caller
+from scuba.server.store.dead_runs import end_dead_runs
 from scuba.server.store.engine import Tx, Write
 from scuba.server.store.listing import check_limit, cut, place
 from scuba.server.store.log import server_event
+from scuba.server.store.succession import keeping_owners
 from scuba.server.store.text import check_text, read_moment
 
 TITLE_CHARACTERS = 200
@@ -120,7 +123,7 @@ def change(w: Write, caller: Caller, thread_id: str, asked: wire.ThreadChange) -
         (new.title, new.access, new.members_can_invite, new.archived_at, thread_id),
     )
     if new.access != old.access:
-        _move_holder(w, old, new.access)
+        _move(w, at, new.access)
     server_event(w, thread_id, caller.id, "thread_updated", told)
     after = seen_by(w, caller, thread_id)
     assert after is not None, thread_id
@@ -155,20 +158,27 @@ def _changed(row: ThreadRow, asked: wire.ThreadChange) -> ThreadRow:
     return msgspec.structs.replace(row, **changes)
 
 
-def _move_holder(w: Write, row: ThreadRow, access: wire.Access) -> None:
-    """Point a thread, and what inherits through it, at the participants that now count (3.3)."""
-    holder_id = row.thread_id
-    if access == "inherit" and row.parent_thread_id is not None:
-        parent = find_thread(w, row.parent_thread_id)
-        assert parent is not None, row
+def _move(w: Write, at: Standing, access: wire.Access) -> None:
+    """Take a thread's participants from elsewhere; what is for them no longer, ends (3.3, 5.6)."""
+    thread_id, holder_id = at.thread.thread_id, at.thread.thread_id
+    if access == "inherit" and at.thread.parent_thread_id is not None:
+        parent = find_thread(w, at.thread.parent_thread_id)
+        assert parent is not None, at.thread
         holder_id = parent.holder_id
-    moved = [row.thread_id]
-    while moved:
-        thread_id = moved.pop()
-        w.run("UPDATE threads SET holder_id = ? WHERE thread_id = ?", (holder_id, thread_id))
-        children = w.all(
-            "SELECT thread_id FROM threads WHERE parent_thread_id = ? AND access = 'inherit'",
-            (thread_id,),
-        )
-        moved += [child[0] for child in children]
-        w.tell(AccessChanged(None, thread_id))
+    elif at.kind == "bot":
+        raise Problem(403, "forbidden", "a bot shuts nobody out of a thread that is inherited")
+    with keeping_owners(w, at.thread.holder_id, holder_id):
+        w.run(_MOVE, (holder_id, thread_id))
+    w.tell(AccessChanged(None, thread_id))
+    end_dead_runs(w, thread_id=holder_id)
+
+
+_MOVE = """
+UPDATE threads SET holder_id = ? WHERE thread_id IN (
+    WITH RECURSIVE below (thread_id) AS (
+        SELECT thread_id FROM threads WHERE thread_id = ?
+        UNION ALL
+        SELECT t.thread_id FROM threads t JOIN below b ON t.parent_thread_id = b.thread_id
+        WHERE t.access = 'inherit'
+    ) SELECT thread_id FROM below)
+"""

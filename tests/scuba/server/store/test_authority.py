@@ -196,7 +196,7 @@ async def test_turning_inheritance_on_and_off_moves_everything_below() -> None:
         )
         for access, role in (("direct", None), ("inherit", "owner")):
             change = wire.ThreadChange(access=access)  # type: ignore[arg-type]  # both are Access
-            await world.store.change_thread(bot, child.thread_id, change)
+            await world.store.change_thread(SYSTEM, child.thread_id, change)
 
             assert (await world.store.role_on(ada, child.thread_id))[0] == role
             assert (await world.store.role_on(ada, grandchild.thread_id))[0] == role

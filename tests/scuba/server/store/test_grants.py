@@ -10,7 +10,7 @@ import trio
 from actors.events import Role
 from scuba import wire
 from scuba.server.store import SYSTEM, AccessChanged, Caller, Committed, GrantChanged
-from scuba.server.store.grants import snapshot
+from scuba.server.store.granted import snapshot
 from scuba.server.store.sqlite import SqliteTx
 from tests.kit.store import (
     ON_SYSTEM,
@@ -70,32 +70,6 @@ async def test_an_invite_makes_a_member_and_changes_nobody() -> None:
         assert (kept, grant.role) == (False, "approver")
         assert (new, other.role, other.granted_by) == (True, "member", "ada")
         assert (await world.store.role_on(eve, thread_id))[0] == "member"
-
-
-async def test_the_last_owner_cannot_go_by_any_way() -> None:
-    async with open_world() as world:
-        ada, _, thread_id = await pair(world)
-        eve = await world.user("eve")
-
-        assert await refused(world.revoke(ada, thread_id, ada)) == (409, "last_owner")
-        assert await refused(world.grant(ada, thread_id, ada, "member")) == (409, "last_owner")
-        await world.grant(ada, thread_id, eve, "owner")
-        disabled = wire.PrincipalChange(disabled_at="2026-11-30T12:00:00Z")
-        await world.store.change_principal(SYSTEM, "eve", disabled)
-        assert await refused(world.revoke(ada, thread_id, ada)) == (409, "last_owner")
-        await world.store.change_principal(SYSTEM, "eve", wire.PrincipalChange(disabled_at=None))
-        await world.revoke(ada, thread_id, ada)
-        left = said((await world.log(eve, thread_id))[-1])
-        assert left == {"principalId": "ada", "by": "ada", "cause": "left"}
-
-
-async def test_an_owner_by_inheritance_lets_the_last_direct_one_go() -> None:
-    async with open_world() as world:
-        ada, bot, thread_id = await pair(world)
-        _, child = await world.store.create_subthread(bot, thread_id, wire.NewSubthread())
-        await world.revoke(bot, child.thread_id, bot)
-
-        assert (await world.store.thread(ada, child.thread_id)).participants == []
 
 
 async def test_leaving_twice_is_said_once() -> None:
