@@ -13,7 +13,7 @@ from scuba import wire
 from scuba.bubble.address import Address
 from scuba.bubble.answers import decoded, failure
 from scuba.bubble.causes import cause_of
-from scuba.bubble.network import Network
+from scuba.network import Body, Network
 from scuba.secret import Secret
 
 T = TypeVar("T")
@@ -29,27 +29,6 @@ IDLE_S = 30.0
 FAILURES = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException)
 
 _encode = msgspec.json.Encoder().encode
-
-
-class Body:
-    """A request's body in one piece.
-
-    httpcore's is an async generator, which a call that is cancelled while it sends leaves open.
-    """
-
-    def __init__(self, content: bytes) -> None:
-        self._content: bytes | None = content
-
-    def __aiter__(self) -> Self:
-        """Return the one iterator: a call is sent once."""
-        return self
-
-    async def __anext__(self) -> bytes:
-        """Return everything, then nothing."""
-        content, self._content = self._content, None
-        if content is None:
-            raise StopAsyncIteration
-        return content
 
 
 class Calls:

@@ -12,8 +12,8 @@ from actors.ports import Unavailable
 from scuba import wire
 from scuba.bubble.address import fill, parse_address
 from scuba.bubble.calls import Calls
-from scuba.bubble.network import trusting_context
 from scuba.errors import ConfigError
+from scuba.network import trusting_context
 from scuba.secret import Secret, token_mistake
 from scuba.wire import Route
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -12,6 +13,12 @@ import msgspec
 from scuba import wire
 from scuba.errors import ConfigError
 from scuba.mistakes import Mistake
+from scuba.server.credentials import form_of
+
+ASYMMETRIC = frozenset(
+    {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+)
+"""What a JWT may be signed with: whoever can check such a signature cannot make one."""
 
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 
@@ -68,10 +75,27 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Longest wait for `client.auth` (8.2)."""
     sockets: int = 2_000
     sockets_per_principal: int = 16
+    guests_per_address: int = 32
+    """Sockets from one address that have not said yet who they are."""
     requests: Rate = Rate(100, 200)
     appends: Rate = Rate(200, 400)
     subscribes: Rate = Rate(1_000, 2_000)
     failed_logins: Rate = Rate(20 / 60, 20)
+
+    def __repr__(self) -> str:
+        """Return all of it but the master key."""
+        return f"ServerConfig({', '.join(f'{name}={value!r}' for name, value in _shown(self))})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Return all of it but the master key."""
+        return _shown(self)
+
+
+def _shown(config: ServerConfig) -> list[tuple[str, Any]]:
+    fields = {name: getattr(config, name) for name in config.__struct_fields__}
+    if config.master_key is not None:
+        fields["master_key"] = "…"
+    return list(fields.items())
 
 
 @lru_cache(maxsize=64)
@@ -113,6 +137,48 @@ def config_mistakes(config: ServerConfig) -> Iterator[Mistake]:
     for origin in config.allowed_origins:
         if not _is_origin(origin):
             yield "allowedOrigins", f"{origin!r} is not exactly scheme://host[:port]"
+    if config.master_key is not None:
+        yield from _master_key_mistakes(config, config.master_key)
+    if config.oidc is not None:
+        yield from _oidc_mistakes(config.oidc)
+
+
+def _master_key_mistakes(config: ServerConfig, key: str) -> Iterator[Mistake]:
+    if not is_loopback(config.bind) or config.trusted_proxy:
+        yield "masterKey", "acts as anybody, so bind must be loopback and no trustedProxy in front"
+    if not re.fullmatch(r"[\x21-\x7e]+", key):
+        yield "masterKey", "must be one word of printable ASCII"
+    if form_of(key) is not None:
+        yield "masterKey", "looks like a bubble_ token or a JWT; choose another"
+
+
+def _oidc_mistakes(oidc: Oidc) -> Iterator[Mistake]:
+    if not is_safe_url(oidc.issuer) or urlsplit(oidc.issuer).query:
+        yield "oidc.issuer", f"{oidc.issuer!r} is not https://…, or http:// on this machine"
+    if oidc.jwks_url is not None and not is_safe_url(oidc.jwks_url):
+        yield "oidc.jwksUrl", f"{oidc.jwks_url!r} is not https://…, or http:// on this machine"
+    if not oidc.audience:
+        yield "oidc.audience", "is empty; say for whom the tokens are made"
+    if not oidc.algorithms:
+        yield "oidc.algorithms", "is empty; RS256 is the usual one"
+    for algorithm in oidc.algorithms:
+        if algorithm not in ASYMMETRIC:
+            known = ", ".join(sorted(ASYMMETRIC))
+            yield "oidc.algorithms", f"{algorithm!r} is none of {known}"
+
+
+def is_safe_url(text: str) -> bool:
+    """Tell whether nobody between us and this address can change what it answers."""
+    if re.fullmatch(r"[\x21-\x7e]+", text) is None:
+        return False
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return False
+    if not host or parts.fragment or "@" in parts.netloc:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
 
 
 def _is_origin(text: str) -> bool:

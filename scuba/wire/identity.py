@@ -5,7 +5,15 @@ from typing import Literal
 import msgspec
 
 from actors.events import Role
-from scuba.wire.base import PrincipalKind, Struct
+from scuba.wire.base import (
+    DisplayName,
+    Email,
+    GraceSeconds,
+    Label,
+    PrincipalKind,
+    Struct,
+    Url,
+)
 
 
 class Principal(Struct, frozen=True, kw_only=True):
@@ -36,6 +44,14 @@ class Token(Struct, frozen=True, kw_only=True):
     revoked_at: str | None = None
 
 
+class OwnToken(Struct, frozen=True, kw_only=True):
+    """What the caller of whoami came with (2.3); a JWT has no id here, only its end."""
+
+    token_id: str | None = None
+    created_at: str | None = None
+    expires_at: str | None = None
+
+
 class Target(Struct, frozen=True, kw_only=True):
     """What a grant is on (3.1)."""
 
@@ -62,7 +78,7 @@ class WhoAmI(Struct, frozen=True, kw_only=True):
 
     principal: Principal
     grants: list[Grant]
-    token: Token | None = None
+    token: OwnToken | None = None
     grants_truncated: bool = False
 
 
@@ -71,9 +87,9 @@ class NewPrincipal(Struct, frozen=True, kw_only=True):
 
     principal_id: str
     kind: PrincipalKind
-    display_name: str | None = None
-    avatar_url: str | None = None
-    email: str | None = None
+    display_name: DisplayName | None = None
+    avatar_url: Url | None = None
+    email: Email | None = None
     discoverable: bool | None = None
     open_to_invites: bool | None = None
     key: str | None = None
@@ -90,8 +106,8 @@ class PrincipalCreated(Struct, frozen=True, kw_only=True):
 class PrincipalChange(Struct, frozen=True, kw_only=True):
     """`PATCH /v1/principals/:id` (2.6). UNSET leaves a field, None clears it."""
 
-    display_name: str | msgspec.UnsetType | None = msgspec.UNSET
-    avatar_url: str | msgspec.UnsetType | None = msgspec.UNSET
+    display_name: DisplayName | msgspec.UnsetType | None = msgspec.UNSET
+    avatar_url: Url | msgspec.UnsetType | None = msgspec.UNSET
     discoverable: bool | msgspec.UnsetType = msgspec.UNSET
     open_to_invites: bool | msgspec.UnsetType = msgspec.UNSET
     disabled_at: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -100,10 +116,10 @@ class PrincipalChange(Struct, frozen=True, kw_only=True):
 class NewToken(Struct, frozen=True, kw_only=True):
     """`POST /v1/principals/:id/tokens` (2.5)."""
 
-    label: str | None = None
+    label: Label | None = None
     expires_at: str | None = None
     revoke_others: bool = False
-    grace_seconds: int = 0
+    grace_seconds: GraceSeconds = 0
 
 
 class NewGrant(Struct, frozen=True, kw_only=True):

@@ -1,11 +1,14 @@
 """The ASGI side of the socket: accept, greet, serve, close with the right code (8.9)."""
 
 import random
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import trio
 
 from scuba import wire
-from scuba.server.login import Scope
+from scuba.server.login import Scope, address
 from scuba.server.socket.connection import Connection, Receive
 from scuba.server.socket.greeting import Guest, Refused, greet
 from scuba.server.socket.outlet import Send
@@ -21,6 +24,7 @@ class SocketApp:
     def __init__(self, parts: SocketParts) -> None:
         self._parts = parts
         self._connections: set[Connection] = set()
+        self._guests: Counter[str] = Counter()
         self._stopping = False
 
     def stop(self) -> None:
@@ -52,17 +56,38 @@ class SocketApp:
         config = self._parts.config
         try:
             self._check_room()
-            guest = await greet(scope, receive, self._parts.logins, config)
+            with self._waiting(address(scope, trusted_proxy=config.trusted_proxy)):
+                guest = await greet(scope, receive, self._parts.logins, config)
             self._check_room_for(guest)
         except Refused as refused:
             return None if refused.gone else (refused.code, refused.reason)
-        pings = "scuba.websocket.ping" in (scope.get("extensions") or {})
-        connection = Connection(self._parts, receive, send, guest, pings=pings)
+        extensions = scope.get("extensions") or {}
+        connection = Connection(
+            self._parts,
+            receive,
+            send,
+            guest,
+            pings="scuba.websocket.ping" in extensions,
+            frames="scuba.websocket.frame" in extensions,
+        )
         self._connections.add(connection)
         try:
             return await connection.run()
         finally:
             self._connections.discard(connection)
+
+    @contextmanager
+    def _waiting(self, origin: str) -> Generator[None]:
+        """Count a socket that has not said who it is. Raises Refused for one too many (12)."""
+        if self._guests[origin] >= self._parts.config.guests_per_address:
+            raise Refused(wire.Close.TOO_MANY, "too many sockets from here do not say who they are")
+        self._guests[origin] += 1
+        try:
+            yield
+        finally:
+            self._guests[origin] -= 1
+            if not self._guests[origin]:
+                del self._guests[origin]
 
     def _check_room(self) -> None:
         if self._parts.hub.connected > self._parts.config.sockets:

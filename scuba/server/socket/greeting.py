@@ -1,5 +1,6 @@
 """The first frame: who is on the socket, within ten seconds, or it is closed (8.2)."""
 
+import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -9,7 +10,7 @@ import trio
 from scuba import wire
 from scuba.errors import Problem
 from scuba.server.config import ServerConfig
-from scuba.server.login import Logins, Scope, address, bearer
+from scuba.server.login import Logins, Scope, Visit, visit
 from scuba.server.socket.frames import read_frame
 from scuba.server.store import Caller
 
@@ -25,11 +26,11 @@ class Refused(Exception):
 
 
 class Guest(msgspec.Struct, frozen=True):
-    """Who came, with what token, from which of its instances."""
+    """Who came, from which of its instances, on which connection."""
 
     caller: Caller
-    token: str
     instance_id: str | None
+    connection_id: str
 
 
 async def greet(scope: Scope, receive: Receive, logins: Logins, config: ServerConfig) -> Guest:
@@ -40,12 +41,22 @@ async def greet(scope: Scope, receive: Receive, logins: Logins, config: ServerCo
     if frame is None:
         raise Refused(wire.Close.UNAUTHENTICATED, "no client.auth came in time")
     _check_version(frame.protocol)
-    token = frame.token or bearer(scope) or ""
+    connection_id = f"c_{secrets.token_hex(6)}"
+    shown = visit(scope, request_id=connection_id, trusted_proxy=config.trusted_proxy)
     try:
-        caller = await logins.caller(token, address(scope, trusted_proxy=config.trusted_proxy))
+        caller = await logins.caller(_completed(shown, frame))
     except Problem as error:
         raise Refused(_CODES.get(error.status, wire.Close.FAULT), error.detail) from None
-    return Guest(caller, token, frame.instance_id)
+    return Guest(caller, frame.instance_id, connection_id)
+
+
+def _completed(shown: Visit, frame: wire.ClientAuth) -> Visit:
+    """Return what the upgrade showed, with what the frame says instead (8.2)."""
+    return msgspec.structs.replace(
+        shown,
+        token=frame.token or shown.token,
+        acts_as=frame.principal_id or shown.acts_as,
+    )
 
 
 _CODES = {

@@ -10,6 +10,10 @@ class Caller(msgspec.Struct, frozen=True):
 
     principal: wire.Principal
     token_id: str | None = None
+    expires_at: str | None = None
+    """When a credential that the store does not keep ends by itself."""
+    request_id: str | None = None
+    """The request or connection it speaks in, for the audit (14.4)."""
 
     @property
     def id(self) -> str:

@@ -1,17 +1,19 @@
 """Bearer tokens: minted once, kept as a hash, looked up, ended (2.2, 2.3, 2.5)."""
 
 import hmac
+from math import inf
 
 import msgspec
 
 from scuba import wire
 from scuba.errors import Problem
-from scuba.server.store.authority import principal_disabled, view
+from scuba.server.store.audit import audit
 from scuba.server.store.changes import Caller, TokenEnded
 from scuba.server.store.engine import Row, Tx, Write
-from scuba.server.store.ids import TOKEN, chance, moment, new_token, token_hash
-from scuba.server.store.participation import audit
+from scuba.server.store.ids import TOKEN, chance, moment, moment_ms, new_token, token_hash
+from scuba.server.store.refusals import principal_disabled
 from scuba.server.store.text import check_text, read_moment
+from scuba.server.store.visibility import require_live, view
 
 LIVE_TOKENS = 10
 LONGEST_GRACE_S = 86_400
@@ -63,15 +65,26 @@ def touch(w: Write, token_id: str) -> None:
     w.run("UPDATE tokens SET last_used_at = ? WHERE token_id = ?", (w.now, token_id))
 
 
-def own_token(tx: Tx, caller: Caller) -> wire.Token | None:
-    """Return the token that the caller came with, as whoami shows it."""
+def own_token(tx: Tx, caller: Caller) -> wire.OwnToken | None:
+    """Return what the caller came with, as whoami shows it; of a JWT only its end."""
     row = tx.one(
         "SELECT token_id, created_at, expires_at FROM tokens WHERE token_id = ?",
         (caller.token_id,),
     )
-    return (
-        None if row is None else wire.Token(token_id=row[0], created_at=row[1], expires_at=row[2])
-    )
+    if row is not None:
+        return wire.OwnToken(token_id=row[0], created_at=row[1], expires_at=row[2])
+    return None if caller.expires_at is None else wire.OwnToken(expires_at=caller.expires_at)
+
+
+def left_s(tx: Tx, caller: Caller, now_ms: int) -> float:
+    """Return how long the caller's credential is still good, in seconds; `inf` for ever.
+
+    Raises Problem 401 when it has ended, 403 when the principal is disabled.
+    """
+    require_live(tx, caller, moment(now_ms))
+    row = tx.one("SELECT expires_at FROM tokens WHERE token_id = ?", (caller.token_id,))
+    ends_at = caller.expires_at if row is None else row[0]
+    return inf if ends_at is None else (moment_ms(ends_at) - now_ms) / 1_000
 
 
 # --- making ------------------------------------------------------------------------------------

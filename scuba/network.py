@@ -1,9 +1,9 @@
-"""TCP and TLS under the HTTP calls. A connection that is cancelled while it is made is closed."""
+"""What HTTP calls stand on: TCP, TLS and bodies, of which a cancelled call leaves nothing open."""
 
 import os
 import ssl
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import certifi
 import httpcore
@@ -18,6 +18,27 @@ def trusting_context() -> ssl.SSLContext:
     if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
         context.load_verify_locations(certifi.where())
     return context
+
+
+class Body:
+    """A request's body in one piece.
+
+    httpcore's is an async generator, which a call that is cancelled while it sends leaves open.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._content: bytes | None = content
+
+    def __aiter__(self) -> Self:
+        """Return the one iterator: a call is sent once."""
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return everything, then nothing."""
+        content, self._content = self._content, None
+        if content is None:
+            raise StopAsyncIteration
+        return content
 
 
 class Network(httpcore.AsyncNetworkBackend):

@@ -1,0 +1,53 @@
+"""What somebody at the door shows: read from the headers of a request or of an upgrade (2.2)."""
+
+from collections.abc import MutableMapping
+from typing import Any
+
+import msgspec
+
+Scope = MutableMapping[str, Any]
+
+ACTS_AS = b"x-bubble-principal-id"
+
+
+class Visit(msgspec.Struct, frozen=True):
+    """One request or socket that asks to be let in."""
+
+    token: str | None
+    acts_as: str | None
+    """As whom, for the master key; every other driver ignores it."""
+    address: str
+    request_id: str
+    """Of the request, or of the connection; the audit keeps it (14.4)."""
+
+
+def visit(scope: Scope, *, request_id: str, trusted_proxy: bool) -> Visit:
+    """Return what the headers show."""
+    return Visit(
+        bearer(scope),
+        header(scope, ACTS_AS),
+        address(scope, trusted_proxy=trusted_proxy),
+        request_id,
+    )
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """Return the first header of that lower-case name, or None."""
+    found = (value for key, value in scope["headers"] if key == name)
+    value = next(found, None)
+    return None if value is None else value.decode("latin-1")
+
+
+def bearer(scope: Scope) -> str | None:
+    """Return the token of the `Authorization` header, or None."""
+    scheme, _, token = (header(scope, b"authorization") or "").partition(" ")
+    return token.strip() or None if scheme.lower() == "bearer" else None
+
+
+def address(scope: Scope, *, trusted_proxy: bool) -> str:
+    """Return where a request comes from: the peer, or what the trusted proxy says of it."""
+    forwarded = header(scope, b"x-forwarded-for") if trusted_proxy else None
+    if forwarded:
+        return forwarded.rpartition(",")[2].strip()
+    client = scope.get("client")
+    return str(client[0]) if client else ""
