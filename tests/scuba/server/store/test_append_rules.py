@@ -21,12 +21,12 @@ from scuba.server.store.drafts import read_drafts
 from scuba.server.store.engine import Tx, Write
 from scuba.server.store.ids import clock_ms
 from scuba.server.store.opening import open_database
-from tests.kit.store import finished, on_thread, started, text
+from tests.kit.store import event, finished, on_thread, started, text
 
 AUTHORS = st.sampled_from(["ada", "bob"])
 EVENTS = st.builds(
     lambda kind, run, key, word: (kind, run, key, word),
-    st.sampled_from(["started", "part", "part", "finished"]),
+    st.sampled_from(["started", "part", "part", "mark", "finished"]),
     st.sampled_from(["r1", "r2", "r3"]),
     st.sampled_from([None, None, "k1", "k2", "k3", "k4"]),
     st.sampled_from(["a", "b"]),
@@ -39,6 +39,8 @@ def to_event(told: Told) -> wire.NewEvent:
     kind, run, key, word = told
     if kind == "started":
         return started(run, key)
+    if kind == "mark":
+        return event("x.acme.mark", run=run, key=key)
     return finished(run, key) if kind == "finished" else text(word, run, key)
 
 
@@ -97,13 +99,13 @@ class Model:
                 return "run_exists"
             runs[run] = (who, "open")
             return None
-        if kind == "finished" and status == "new":
+        if kind in ("finished", "mark") and status == "new":
             return "run_not_found"
         if author != who:
             return "not_your_run"
         if status == "done":
             return "run_finished"
-        if status == "bare" and (kind == "finished" or run not in begun):
+        if status == "bare" and (kind != "part" or run not in begun):
             return "run_complete"
         if status == "new":
             begun.add(run)
@@ -216,9 +218,9 @@ class AppendRules(RuleBasedStateMachine):
     @invariant()
     def a_bare_message_counts_down_to_nothing(self) -> None:
         counts: dict[str | None, list[int]] = {}
-        for event in self.told:
-            if event.bare_left is not None:
-                counts.setdefault(event.run_id, []).append(event.bare_left)
+        for one in self.told:
+            if one.bare_left is not None:
+                counts.setdefault(one.run_id, []).append(one.bare_left)
         assert all(left == list(range(len(left)))[::-1] for left in counts.values())
 
 
