@@ -3,7 +3,7 @@
 import msgspec
 
 from actors.events import Role
-from scuba.wire.base import Access, PrincipalKind, Struct
+from scuba.wire.base import Access, PrincipalKind, Struct, Title
 
 
 class Thread(Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class ThreadView(Struct, frozen=True, kw_only=True):
 class NewThread(Struct, frozen=True, kw_only=True):
     """`POST /v1/threads` (4.2)."""
 
-    title: str | None = None
+    title: Title | None = None
     key: str | None = None
     members_can_invite: bool = True
 
@@ -68,7 +68,7 @@ class NewSubthread(Struct, frozen=True, kw_only=True):
     """`POST /v1/threads/:threadId/subthreads` (4.2)."""
 
     key: str | None = None
-    title: str | None = None
+    title: Title | None = None
     access: Access = "inherit"
     origin: Origin | None = None
 
@@ -76,7 +76,7 @@ class NewSubthread(Struct, frozen=True, kw_only=True):
 class ThreadChange(Struct, frozen=True, kw_only=True):
     """`PATCH /v1/threads/:threadId` (4.3). UNSET leaves a field, None clears it."""
 
-    title: str | msgspec.UnsetType | None = msgspec.UNSET
+    title: Title | msgspec.UnsetType | None = msgspec.UNSET
     members_can_invite: bool | msgspec.UnsetType = msgspec.UNSET
     access: Access | msgspec.UnsetType = msgspec.UNSET
     archived_at: str | msgspec.UnsetType | None = msgspec.UNSET

@@ -2,38 +2,53 @@
 
 from typing import Any, cast
 
+import msgspec
+
 from scuba.errors import Problem
 from scuba.server.store.ids import TOOL_CALL_ID
 
-_TEXTS: dict[str, tuple[str, ...]] = {
-    "text-start": ("id",),
-    "text-delta": ("id", "delta"),
-    "text-end": ("id",),
-    "reasoning-start": ("id",),
-    "reasoning-delta": ("id", "delta"),
-    "reasoning-end": ("id",),
-    "tool-input-start": ("toolCallId", "toolName"),
-    "tool-input-delta": ("toolCallId", "inputTextDelta"),
-    "tool-input-available": ("toolCallId", "toolName"),
-    "tool-input-error": ("toolCallId", "toolName", "errorText"),
-    "tool-approval-request": ("approvalId", "toolCallId"),
-    "tool-output-available": ("toolCallId",),
-    "tool-output-error": ("toolCallId", "errorText"),
-    "tool-output-denied": ("toolCallId",),
-    "source-url": ("sourceId", "url"),
-    "source-document": ("sourceId", "mediaType", "title"),
-    "file": ("url", "mediaType"),
-    "error": ("errorText",),
+
+class Needs(msgspec.Struct, frozen=True):
+    """What a chunk of one type must have beside its type."""
+
+    texts: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    """Fields that may hold anything, null too."""
+
+
+NEEDS: dict[str, Needs] = {
+    "text-start": Needs(("id",)),
+    "text-delta": Needs(("id", "delta")),
+    "text-end": Needs(("id",)),
+    "reasoning-start": Needs(("id",)),
+    "reasoning-delta": Needs(("id", "delta")),
+    "reasoning-end": Needs(("id",)),
+    "tool-input-start": Needs(("toolCallId", "toolName")),
+    "tool-input-delta": Needs(("toolCallId", "inputTextDelta")),
+    "tool-input-available": Needs(("toolCallId", "toolName"), ("input",)),
+    "tool-input-error": Needs(("toolCallId", "toolName", "errorText"), ("input",)),
+    "tool-approval-request": Needs(("approvalId", "toolCallId")),
+    "tool-output-available": Needs(("toolCallId",), ("output",)),
+    "tool-output-error": Needs(("toolCallId", "errorText")),
+    "tool-output-denied": Needs(("toolCallId",)),
+    "source-url": Needs(("sourceId", "url")),
+    "source-document": Needs(("sourceId", "mediaType", "title")),
+    "file": Needs(("url", "mediaType")),
+    "start-step": Needs(),
+    "finish-step": Needs(),
+    "start": Needs(),
+    "finish": Needs(),
+    "abort": Needs(),
+    "error": Needs(("errorText",)),
+    "message-metadata": Needs((), ("messageMetadata",)),
+    "data-*": Needs((), ("data",)),
 }
-_ANYTHING: dict[str, str] = {
-    "tool-input-available": "input",
-    "tool-input-error": "input",
-    "tool-output-available": "output",
-    "message-metadata": "messageMetadata",
-}
+"""By type; `data-*` is every type that begins so."""
+
 CALL_OPENERS = {"tool-input-start", "tool-input-available"}
 """Chunks that make a tool call known, so that it can be decided and answered (5.7)."""
 
+_NOTHING = Needs()
 _SPEECH = {"text-start", "text-delta", "text-end", "file"}
 
 
@@ -48,18 +63,23 @@ def check_chunk(chunk: object, path: str) -> dict[str, Any]:
     Raises Problem `invalid_chunk` that names the field by its path.
     """
     if not isinstance(chunk, dict):
-        raise Problem(400, "invalid_chunk", f"{path} must be an object")
+        raise _invalid(f"{path} must be an object")
     found = cast("dict[str, Any]", chunk)
     kind = found.get("type")
     if not isinstance(kind, str) or not kind:
-        raise Problem(400, "invalid_chunk", f"{path}.type must be a text")
-    for name in _TEXTS.get(kind, ()):
+        raise _invalid(f"{path}.type must be a text")
+    needs = NEEDS["data-*"] if kind.startswith("data-") else NEEDS.get(kind, _NOTHING)
+    for name in needs.texts:
         value = found.get(name)
         if not isinstance(value, str):
-            raise Problem(400, "invalid_chunk", f"{path}.{name} must be a text")
+            raise _invalid(f"{path}.{name} must be a text")
         if name == "toolCallId" and TOOL_CALL_ID.fullmatch(value) is None:
-            raise Problem(400, "invalid_chunk", f"{path}.{name} must be 1 to 256 characters")
-    needed = "data" if kind.startswith("data-") else _ANYTHING.get(kind)
-    if needed is not None and needed not in found:
-        raise Problem(400, "invalid_chunk", f"{path}.{needed} is missing")
+            raise _invalid(f"{path}.{name} must be 1 to 256 characters, none of them a control")
+    for name in needs.values:
+        if name not in found:
+            raise _invalid(f"{path}.{name} is missing")
     return found
+
+
+def _invalid(detail: str) -> Problem:
+    return Problem(400, "invalid_chunk", detail)

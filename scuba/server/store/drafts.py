@@ -5,7 +5,7 @@ A fault is kept, not raised: a repeat is recognised before anything else is said
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -14,76 +14,13 @@ from scuba.errors import Problem
 from scuba.server.store.chunks import CALL_OPENERS, check_chunk
 from scuba.server.store.ids import KEY, RUN_ID, TOOL_CALL_ID, VENDOR_TYPE
 from scuba.server.store.text import check_form, read_payload
+from scuba.wire.payloads import APPENDED, SERVER_MADE, Approval, RunFinish, ToolResult
 
-REASON_CHARACTERS = 2_000
 _ENVELOPE_BYTES = 64
 """About what an event needs on the wire beside its own texts."""
 
 
-class _Trigger(wire.Struct, frozen=True, kw_only=True):
-    through_seq: int | None = None
-    task_id: str | None = None
-
-
-class _Parent(wire.Struct, frozen=True, kw_only=True):
-    thread_id: str
-    run_id: str
-    tool_call_id: str
-
-
-class _Agent(wire.Struct, frozen=True, kw_only=True):
-    name: str
-    harness: str
-    model: str | None = None
-
-
-class _RunStarted(wire.Struct, frozen=True, kw_only=True):
-    trigger: _Trigger | None = None
-    parent: _Parent | None = None
-    agent: _Agent | None = None
-
-
-class _RunFinished(wire.Struct, frozen=True, kw_only=True):
-    status: Literal["completed", "interrupted", "failed"]
-    reason: str | None = None
-    through_seq: int | None = None
-    usage: dict[str, Any] | None = None
-
-
-class _Interrupt(wire.Struct, frozen=True, kw_only=True):
-    reason: str | None = None
-
-
-class _Approval(wire.Struct, frozen=True, kw_only=True):
-    tool_call_id: str
-    decision: Literal["allow", "deny"]
-    reason: str | None = None
-    updated_input: dict[str, Any] | None = None
-    scope: Literal["once", "run"] | None = None
-
-
-class _Result(wire.Struct, frozen=True, kw_only=True):
-    tool_call_id: str
-    output: Any = None
-    is_error: bool | None = None
-
-
-_SHAPES: dict[str, type[wire.Struct]] = {
-    "run_started": _RunStarted,
-    "run_finished": _RunFinished,
-    "run_interrupt_requested": _Interrupt,
-    "tool_call_approval": _Approval,
-    "tool_call_result": _Result,
-}
-_SERVER_MADE = {
-    "thread_created",
-    "thread_updated",
-    "participant_joined",
-    "participant_role_changed",
-    "participant_left",
-    "artifact_version_added",
-}
-_ENCODER = msgspec.json.Encoder(order="sorted")
+_SHAPES = {kind: shape for kind, shape in APPENDED.items() if kind != "message_part"}
 
 
 class Draft(msgspec.Struct, kw_only=True):
@@ -147,9 +84,9 @@ def _read(event: wire.NewEvent, key: str | None, index: int, limits: wire.Limits
     draft = Draft(type=event.type, payload=raw, run_id=event.run_id, key=key)
     try:
         _check_size(event, limits)
-        payload = read_payload(raw)
+        payload, sorted_text = read_payload(raw)
         # Some faults are seen only after the digest: it must exist for whatever can be read.
-        draft.digest = content_digest(event.type, event.run_id, payload)
+        draft.digest = content_digest(event.type, event.run_id, sorted_text)
         _check_forms(draft)
         _check_payload(draft, payload)
     except Problem as fault:
@@ -159,15 +96,17 @@ def _read(event: wire.NewEvent, key: str | None, index: int, limits: wire.Limits
     return draft
 
 
-def content_digest(type_: str, run_id: str | None, payload: dict[str, Any]) -> bytes:
-    """Return the hash by which a repeat is told from another event under the same key (6.2)."""
-    return hashlib.sha256(_ENCODER.encode((type_, run_id, payload))).digest()
+def content_digest(type_: str, run_id: str | None, payload: bytes) -> bytes:
+    """Return the hash by which a repeat is told from another event under the same key (6.2).
+
+    It is taken of `[type, runId, payload]` as JSON with sorted names.
+    """
+    head = msgspec.json.encode((type_, run_id))
+    return hashlib.sha256(b"%b,%b]" % (head[:-1], payload)).digest()
 
 
 def _one_line(raw: bytes) -> bytes:
     """Return a payload that fits on a line: in JSON, line breaks stand only between tokens."""
-    if raw == b"null":
-        return b"{}"
     return raw.translate(_BLANKS) if b"\n" in raw or b"\r" in raw else raw
 
 
@@ -179,7 +118,7 @@ def _check_forms(draft: Draft) -> None:
         check_form("key", draft.key, KEY, "invalid_event")
     if draft.run_id is not None:
         check_form("runId", draft.run_id, RUN_ID, "invalid_event")
-    if draft.type in _SERVER_MADE:
+    if draft.type in SERVER_MADE:
         raise Problem(400, "invalid_event", f"only the server makes {draft.type}")
     if draft.type in _SHAPES and draft.run_id is None:
         raise Problem(400, "invalid_event", f"{draft.type} needs a runId")
@@ -207,11 +146,8 @@ def _check_shape(draft: Draft, payload: dict[str, Any], shape: type[wire.Struct]
         told = msgspec.convert(payload, shape)
     except msgspec.ValidationError as error:
         raise Problem(400, "invalid_event", f"payload: {error}") from None
-    reason = getattr(told, "reason", None)
-    if reason is not None and len(reason) > REASON_CHARACTERS:
-        raise Problem(400, "invalid_event", f"reason is longer than {REASON_CHARACTERS} characters")
-    if isinstance(told, _RunFinished):
+    if isinstance(told, RunFinish):
         draft.run_status = told.status
-    elif isinstance(told, _Approval | _Result):
+    elif isinstance(told, Approval | ToolResult):
         check_form("toolCallId", told.tool_call_id, TOOL_CALL_ID, "invalid_event")
         draft.tool_call_id = told.tool_call_id

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from scuba import wire
 from scuba.errors import Problem
-from scuba.server.decode import decode, decode_events, decode_query, strict
+from scuba.server.decode import decode, decode_events, decode_query
 from scuba.server.http.events import EventsQuery
 from scuba.server.http.grants import GrantsQuery
+from scuba.server.strictness import strict
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(max_size=4),
