@@ -1,5 +1,6 @@
 """The server's whole life: listen, serve, and stop within ten seconds (14.5)."""
 
+import logging
 import re
 import ssl
 from functools import partial
@@ -12,6 +13,8 @@ from scuba.listener import ListenerConfig, open_listener, serve_asgi
 from scuba.server.app import make_app
 from scuba.server.config import BATCH_ROOM_BYTES, ServerConfig, check_config
 from scuba.server.store import Store
+
+logger = logging.getLogger(__name__)
 
 DRAIN_S = 7.0
 """For requests in hand to finish; what is left of the ten seconds is for the connections."""
@@ -31,6 +34,8 @@ async def serve_bubble(
     Raises ConfigError when the settings are wrong, ScubaError when the address cannot be had.
     """
     check_config(config)
+    if config.master_key is not None:
+        logger.warning("the master key is set: whoever holds it acts as anybody (2.2)")
     limits = listener_config(config)
     listeners = await open_listener(config.bind, config.port)
     app = make_app(store, config)
