@@ -51,6 +51,10 @@ class Tx(Protocol):
         ...
 
 
+Seal = Callable[[Tx, Sequence[Outcome[object]]], None]
+"""The last thing that a transaction does, once it is known what each write became."""
+
+
 class Broken(Exception):
     """The database could not do it, whatever was asked: disk full, locked, unreadable."""
 
@@ -63,10 +67,17 @@ class Database(Protocol):
         """How many `look`s may run at once beside an `apply`; 0: none, they share its turn."""
         ...
 
-    def apply(self, works: Sequence[Callable[[Tx], object]]) -> list[Outcome[object]]:
+    def apply(
+        self,
+        works: Sequence[Callable[[Tx], object]],
+        seal: Seal | None = None,
+        *,
+        patient: bool = False,
+    ) -> list[Outcome[object]]:
         """Run each under a savepoint in one transaction and commit it; one outcome for each.
 
-        Raises Broken when nothing was committed, or when that is not known.
+        `seal` runs last and sees the outcomes; what it raises undoes everything. `patient`: take
+        as long as it takes. Raises Broken when nothing was committed, or when that is not known.
         """
         ...
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from scuba.errors import ConfigError
 from scuba.server.store.engine import Broken, Database
-from scuba.server.store.place import Place, SqlitePlace, to_place
+from scuba.server.store.place import Place, PostgresPlace, SqlitePlace, to_place
 from scuba.server.store.schema import migrate as bring_up
 from scuba.server.store.sqlite import Sqlite
 
@@ -35,4 +35,15 @@ def open_database(
 def _open(place: Place, *, read_only: bool) -> Database:
     if isinstance(place, SqlitePlace):
         return Sqlite(place.path, read_only=read_only)
-    raise ConfigError("PostgreSQL is not there yet")
+    return _open_postgres(place, read_only=read_only)
+
+
+def _open_postgres(place: PostgresPlace, *, read_only: bool) -> Database:
+    try:
+        from scuba.server.store.postgres import Postgres  # an extra
+    except ImportError as error:
+        raise ConfigError(
+            f"the store {place} needs psycopg, which cannot be imported: {error}",
+            "pip install 'scuba[postgres]'",
+        ) from error
+    return Postgres(place, read_only=read_only)

@@ -230,7 +230,7 @@ def migrate(database: Database) -> None:
     Each step looks for itself where it begins, so two servers may start at once. Raises
     ConfigError when the database was made by a newer server, Broken when it cannot be written.
     """
-    while database.apply([_step], patient=True)[0].unwrap():
+    while database.apply([step], patient=True)[0].unwrap():
         pass
 
 
@@ -257,8 +257,8 @@ def renew_log_epoch(tx: Tx) -> str:
     return epoch
 
 
-def _step(tx: Tx) -> bool:
-    """Do the next migration. Returns whether there was one."""
+def step(tx: Tx) -> bool:
+    """Do the next migration. Returns whether there was one. Raises ConfigError."""
     version = schema_version(tx)
     if version > len(MIGRATIONS):
         raise ConfigError(

@@ -11,7 +11,7 @@ from typing import TypeVar
 from outcome import Error, Outcome, capture
 
 from scuba.errors import ConfigError
-from scuba.server.store.engine import Broken, Row, Tx
+from scuba.server.store.engine import Broken, Row, Seal, Tx
 from scuba.server.store.held import hold_file
 
 T = TypeVar("T")
@@ -86,7 +86,13 @@ class Sqlite:
         """How many may read at once; a database in memory has one connection for everything."""
         return 0 if self._uri == ":memory:" else READERS
 
-    def apply(self, works: Sequence[Callable[[Tx], object]]) -> list[Outcome[object]]:
+    def apply(
+        self,
+        works: Sequence[Callable[[Tx], object]],
+        seal: Seal | None = None,
+        *,
+        patient: bool = False,
+    ) -> list[Outcome[object]]:
         """Run each under a savepoint, commit once. Raises Broken when that is not certain."""
         tx = SqliteTx(self._writer)
         try:
@@ -94,6 +100,8 @@ class Sqlite:
                 tx.run("ROLLBACK")
             tx.run("BEGIN IMMEDIATE")
             outcomes = [_under_savepoint(tx, work) for work in works]
+            if seal is not None:
+                seal(tx, outcomes)
             tx.run("COMMIT")
         except sqlite3.Error as error:
             self._undo()

