@@ -35,7 +35,7 @@ from scuba.local import LOCAL_NAME, Local, read_local, ready_facts, write_privat
 from scuba.local_setup import has_users, set_up
 from scuba.server import ServerConfig, Store, open_store, serve_bubble
 from scuba.server.seed import plant
-from scuba.server.settings import ServeOptions
+from scuba.server.settings import STORE_NAME, ServeOptions
 from scuba.settings import (
     LocalOptions,
     Settings,
@@ -46,7 +46,6 @@ from scuba.settings import (
 
 logger = logging.getLogger(__name__)
 
-STORE_NAME = "bubble.db"
 SESSIONS_NAME = "sessions"
 SCRIPTED = "scripted"
 WHOAMI_RETRY_S = 2.0
@@ -114,9 +113,11 @@ async def run_server(options: ServeOptions, announce: Callable[[str, Local | Non
     makes a person, a bot and a thread.
     """
     with hold_state_dir(options.state_dir) as state_dir:
-        where = options.store or state_dir / STORE_NAME
         config = options.config
-        async with _until_signal() as stop, open_store(where, limits=config.limits) as store:
+        async with (
+            _until_signal() as stop,
+            open_store(options.place, limits=config.limits) as store,
+        ):
             if options.seed is not None:
                 await plant(store, options.seed, config.limits, options.source)
             async with _served(store, config) as url:

@@ -89,7 +89,7 @@ class SeedEvent(Section, frozen=True, kw_only=True):
     type: NonEmpty
     principal_id: PrincipalId
     run_id: str | None = None
-    payload: dict[str, Any] = msgspec.field(default_factory=dict)
+    payload: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     key: str | None = None
 
     def new(self) -> wire.NewEvent:

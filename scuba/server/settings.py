@@ -11,10 +11,14 @@ import msgspec
 from scuba.server.config import Rate, ServerConfig
 from scuba.server.seeds import Seed
 from scuba.server.store import Place
+from scuba.server.store.place import SqlitePlace
 from scuba.settings import Level, Logger, NonEmpty, Section, TokenSource
 
 PORT = 7437
 """Where a server listens unless it is told otherwise."""
+
+STORE_NAME = "bubble.db"
+"""The store in a state directory."""
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
@@ -128,6 +132,11 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What no log line may show."""
     level: Level = "info"
     pretty: bool = False
+
+    @property
+    def place(self) -> Place:
+        """Return where the store is, told or not."""
+        return self.store or SqlitePlace(self.state_dir / STORE_NAME)
 
     def __repr__(self) -> str:
         """Return what may be shown: nothing that may be a secret."""

@@ -1,5 +1,7 @@
 """The audit: who did what to whom, when, and in which request (14.4). It only grows."""
 
+from collections.abc import Iterator
+
 import msgspec
 
 from scuba.errors import Problem
@@ -7,6 +9,8 @@ from scuba.server.store.changes import Caller
 from scuba.server.store.engine import Tx, Write
 from scuba.server.store.ids import ordered_id
 from scuba.server.store.listing import check_limit, cut, place
+from scuba.server.store.schema import schema_version
+from scuba.server.store.tables import pages, tables
 from scuba.server.store.visibility import is_system_owner
 
 
@@ -51,3 +55,10 @@ def rows(
     )
     page, on = cut(found, limit, lambda row: (row[0],))
     return [AuditRow(*row) for row in page], on
+
+
+def history(tx: Tx, since: str) -> Iterator[AuditRow]:
+    """Yield the whole audit from a moment on, oldest first, of a store of any version."""
+    (table,) = [table for table in tables(schema_version(tx)) if table.name == "audit"]
+    for page in pages(tx, table):
+        yield from (AuditRow(*row) for row in page if row[1] >= since)
