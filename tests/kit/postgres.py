@@ -14,12 +14,15 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
+
+from scuba.server.store import open_database
 
 START_S = 30.0
 STOP_S = 10.0
@@ -60,6 +63,63 @@ class Cluster:
             yield self.url(name)
         finally:
             self.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+class Stores:
+    """Migrated, empty databases for one test after the other: what was used is swept and reused."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._life = ExitStack()
+        self._clean: list[str] = []
+        self._used: list[str] = []
+        self._template = self._life.enter_context(cluster.database())
+        open_database(self._template).close()
+
+    def take(self) -> str:
+        """Return the URL of an empty store, another one each time until `sweep`."""
+        if not self._clean:
+            name = _name(self._template)
+            self._clean.append(self._life.enter_context(self._cluster.database(name)))
+        self._used.append(self._clean.pop())
+        return self._used[-1]
+
+    def sweep(self) -> None:
+        """Empty what was taken, as if it were just made: another log, and nobody but the system."""
+        while self._used:
+            url = self._used.pop()
+            _empty(url)
+            self._clean.append(url)
+
+    def close(self) -> None:
+        """Drop every database."""
+        self._life.close()
+
+
+def _empty(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as session:
+        session.execute(_END_OTHERS)
+        tables = session.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        emptied = "".join(f"DELETE FROM {name};" for (name,) in tables if name not in _KEPT)
+        session.execute(f"BEGIN; {_ANY_ORDER}; {emptied} {_AS_NEW}; COMMIT".encode())
+
+
+_END_OTHERS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+_ANY_ORDER = "SET LOCAL session_replication_role = replica"
+_AS_NEW = """
+DELETE FROM principals WHERE principal_id <> 'system';
+UPDATE principals SET grant_seq = 0;
+DELETE FROM meta WHERE name NOT IN ('log_epoch', 'schema_version');
+UPDATE meta SET value = 'e-' || gen_random_uuid() WHERE name = 'log_epoch'
+"""
+_KEPT = {"principals", "meta"}
+
+
+def _name(url: str) -> str:
+    return urlsplit(url).path.removeprefix("/")
 
 
 @contextmanager

@@ -100,11 +100,20 @@ class World:
         return [change for change in self.changes if isinstance(change, kind)]
 
 
+def in_memory() -> str | None:
+    return None
+
+
+fresh_place: Callable[[], str | None] = in_memory
+"""Where a new world is: the fixture `engine` has some tests take another database for it."""
+
+
 @asynccontextmanager
-async def open_world(path: Path | None = None, **fields: object) -> AsyncGenerator[World]:
+async def open_world(path: Path | str | None = None, **fields: object) -> AsyncGenerator[World]:
+    """Open a store in a place, or in a fresh one of the engine in turn."""
     clock = Clock()
     open_: Callable[..., AbstractAsyncContextManager[Store]] = open_store
-    async with open_(path, now_ms=clock, **fields) as store:
+    async with open_(path or fresh_place(), now_ms=clock, **fields) as store:
         yield World(store, clock)
 
 

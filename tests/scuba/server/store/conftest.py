@@ -1,0 +1,13 @@
+"""One suite for both engines (17): what a test says of a world holds in either database."""
+
+from inspect import iscoroutinefunction
+
+import pytest
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test once on each engine, but for what is about a file, or about no store at all."""
+    has_world = hasattr(metafunc.module, "open_world") and iscoroutinefunction(metafunc.function)
+    if has_world and "tmp_path" not in metafunc.fixturenames:
+        metafunc.fixturenames.append("engine")
+        metafunc.parametrize("engine", ["sqlite", "postgres"], indirect=True)
