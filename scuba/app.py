@@ -33,6 +33,7 @@ from scuba.harness.scripted import API_KEY, MODEL, serve_scripted
 from scuba.journal import JOURNAL_NAME, hold_state_dir, open_journal
 from scuba.local import LOCAL_NAME, Local, read_local, ready_facts, write_private
 from scuba.local_setup import has_users, set_up
+from scuba.readiness import Readiness, Ready
 from scuba.server import ServerConfig, Store, open_store, serve_bubble
 from scuba.server.seed import plant
 from scuba.server.settings import STORE_NAME, ServeOptions
@@ -79,8 +80,8 @@ async def run_local(options: LocalOptions, announce: Announce) -> None:
                     announce(local)
 
 
-async def run_bot(settings: Settings) -> None:
-    """Run only the bot, on a server elsewhere, until a signal.
+async def run_bot(settings: Settings, readiness: Readiness) -> None:
+    """Run only the bot, on a server elsewhere, until a signal; tell once it is ready.
 
     Raises IdentityRefused when the token is not of the configured principal.
     """
@@ -102,11 +103,20 @@ async def run_bot(settings: Settings) -> None:
     with hold_state_dir(bot_state_dir(settings, os.environ)) as state_dir:
         claude = _claude_settings(settings, state_dir, withheld)
         client = BubbleClient(bubble.url, token, allow_insecure=bubble.allow_insecure)
-        async with _until_signal() as stop, client:
-            await _bot(client, claude, policy, stop)
+        async with _until_signal() as stop, client, trio.open_nursery() as nursery:
+            await nursery.start(partial(_bot, client, claude, policy, stop))
+            if not stop.is_set():
+                logger.info("ready")
+                readiness.tell(
+                    Ready(url=bubble.url, pid=os.getpid(), principal_id=bubble.principal_id)
+                )
+            await stop.wait()
+            readiness.stopping()
 
 
-async def run_server(options: ServeOptions, announce: Callable[[str, Local | None], None]) -> None:
+async def run_server(
+    options: ServeOptions, readiness: Readiness, announce: Callable[[str, Local | None], None]
+) -> None:
     """Run only the server until a signal; `announce` is told the address once it listens.
 
     What a seed names is there before the first caller is. Without seed and issuer, the first start
@@ -122,8 +132,10 @@ async def run_server(options: ServeOptions, announce: Callable[[str, Local | Non
                 await plant(store, options.seed, config.limits, options.source)
             async with _served(store, config) as url:
                 local = await _first_start(options, store, url, state_dir)
+                readiness.tell(Ready(url=url, pid=os.getpid()))
                 announce(url, local)
                 await stop.wait()
+                readiness.stopping()
 
 
 async def _first_start(
@@ -157,7 +169,6 @@ async def _bot(
         bubble_log = BubbleLog(client, instance_id=uuid.uuid4().hex, principal_id=principal_id)
         async with (
             _life_line(claude.state_dir / SESSIONS_NAME) as life_line,
-            open_journal(claude.state_dir / JOURNAL_NAME, principal_id=principal_id) as journal,
             trio.open_nursery() as nursery,
         ):
             harness = ClaudeHarness(claude, life_line)
@@ -167,8 +178,11 @@ async def _bot(
                 nursery.start_soon(_cancel_at, stop, connecting)
                 await _confirm_identity(client, principal_id)
                 await nursery.start(bubble_log.run)
-            root = Root(Outside(bubble_log, harness, journal, policy, _new_id))
-            await root.run(stop, task_status=task_status)
+            # Opened only now: a journal is its principal's for good, and that must not be wrong.
+            path = claude.state_dir / JOURNAL_NAME
+            async with open_journal(path, principal_id=principal_id) as journal:
+                root = Root(Outside(bubble_log, harness, journal, policy, _new_id))
+                await root.run(stop, task_status=task_status)
             nursery.cancel_scope.cancel()
 
 

@@ -10,9 +10,11 @@ import click
 
 from scuba import log
 from scuba.cli.exits import run as run_in_trio
+from scuba.cli.root import ready_options
 from scuba.cli.welcome import welcome
 from scuba.errors import ConfigError
 from scuba.local import Local
+from scuba.readiness import Readiness, readiness
 from scuba.settings import (
     CONFIG_NAME,
     Level,
@@ -61,12 +63,16 @@ def local(
     help=f"The settings. Default: {CONFIG_NAME} in this directory.",
 )
 @click.option("--check", is_flag=True, help="Only say whether the settings are right.")
-def run(config: Path | None, check: bool) -> None:
+@ready_options
+def run(
+    *, config: Path | None, check: bool, ready_file: Path | None, notify_fd: int | None
+) -> None:
     """Run only the bot, on a server elsewhere.
 
     Exit codes: 0 stopped; 73 the state directory is in use; 77 the token is refused or belongs to
     another principal; 78 the settings are wrong.
     """
+    told = readiness(os.environ, file=ready_file and ready_file.absolute(), fd=notify_fd)
     path = config or _found_config()
     settings = load_settings(path)
     log.register_secret(resolve_token(settings.bubble.token, os.environ))
@@ -74,13 +80,13 @@ def run(config: Path | None, check: bool) -> None:
         click.echo(f"{path} is right: {settings.bubble.principal_id} on {settings.bubble.url}")
         return
     log.configure(settings.logger.level, pretty=settings.logger.pretty)
-    _run_bot(settings)
+    _run_bot(settings, told)
 
 
-def _run_bot(settings: Settings) -> None:
+def _run_bot(settings: Settings, told: Readiness) -> None:
     from scuba.app import run_bot
 
-    run_in_trio(partial(run_bot, settings))
+    run_in_trio(partial(run_bot, settings, told))
 
 
 def _state_dir(told: str | None) -> Path:

@@ -1,6 +1,7 @@
 """The root of the command line. Imports nothing that takes time: help is there at once."""
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ COMMANDS = {
     "run": ("scuba.cli.daemons", "Run only the bot, on a server elsewhere."),
     "serve": ("scuba.cli.serve", "Run only the server."),
     "store": ("scuba.cli.store", "Look after a server's store: check, back up, restore, migrate."),
+    "service": ("scuba.cli.service", "Write a service for s6, runit or systemd."),
     "say": ("scuba.cli.talk", "Say TEXT on THREAD and follow the answer."),
     "tail": ("scuba.cli.talk", "Follow THREAD until Ctrl-C."),
     "approve": ("scuba.cli.decide", "Allow a tool call that waits for a decision."),
@@ -60,6 +62,21 @@ def log_options(command: Any) -> Any:  # noqa: ANN401  # click decorates functio
         help="Log this and what is graver.",
     )
     return pretty(level(command))
+
+
+def ready_options(command: Any) -> Any:  # noqa: ANN401  # as above
+    """Add `--ready-file` and `--notify-fd`, for supervisors."""
+    file = click.option(
+        "--ready-file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Written, for its owner only, once everything works.",
+    )
+    fd = click.option(
+        "--notify-fd",
+        type=click.IntRange(3),
+        help="A file descriptor that gets a line end once everything works, as s6 wants it.",
+    )
+    return file(fd(command))
 
 
 def port_option(command: Any) -> Any:  # noqa: ANN401  # as above

@@ -10,9 +10,10 @@ import click
 
 from scuba import log
 from scuba.cli.exits import run as run_in_trio
-from scuba.cli.root import PORT, log_options
+from scuba.cli.root import PORT, log_options, ready_options
 from scuba.cli.welcome import served
 from scuba.local import LOCAL_NAME, Local
+from scuba.readiness import readiness
 from scuba.settings import Level, local_state_dir
 
 
@@ -49,6 +50,7 @@ from scuba.settings import Level, local_state_dir
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65535), help="Where metrics are, on loopback."
 )
+@ready_options
 @log_options
 def serve(
     *,
@@ -63,6 +65,8 @@ def serve(
     trusted_proxy: bool | None,
     allow_insecure: bool | None,
     metrics_port: int | None,
+    ready_file: Path | None,
+    notify_fd: int | None,
     pretty: bool | None,
     level: str | None,
 ) -> None:
@@ -73,6 +77,7 @@ def serve(
 
     Exit codes: 0 stopped; 73 the state directory or the store is in use; 78 the settings are wrong.
     """
+    told = readiness(os.environ, file=ready_file and ready_file.absolute(), fd=notify_fd)
     from scuba.server.loading import load_server
     from scuba.server.settings import Flags
 
@@ -105,4 +110,4 @@ def serve(
     def announce(url: str, local: Local | None) -> None:
         click.echo(served(url, local, options.state_dir, first=first), err=not options.pretty)
 
-    run_in_trio(partial(run_server, options, announce))
+    run_in_trio(partial(run_server, options, told, announce))

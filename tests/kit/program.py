@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +69,9 @@ class Stopped:
     """What outlived it by more than a second."""
 
 
+SCUBA = (sys.executable, "-m", "scuba")
+
+
 class Program:
     """One `python -m scuba …`; its output goes to files. Close it."""
 
@@ -78,6 +81,7 @@ class Program:
         *args: str,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        command: Sequence[str] = SCUBA,
     ) -> None:
         """Start it in `place`; `env` is added to the scrubbed environment."""
         name = uuid.uuid4().hex
@@ -87,7 +91,7 @@ class Program:
         self._known: set[Process] = set()
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "scuba", *args],
+                [*command, *args],
                 env={**scrubbed(place), **(env or {}), MARK: name},
                 cwd=cwd or place / "work",
                 stdin=subprocess.DEVNULL,
