@@ -104,8 +104,10 @@ def shown(tx: Tx, views: Sequence[View]) -> list[wire.Principal]:
 
 
 def _owners(tx: Tx, principal_ids: Sequence[str]) -> dict[str, list[str]]:
-    marks = ", ".join("?" * len(principal_ids))
     owners: dict[str, list[str]] = {}
+    if not principal_ids:  # PostgreSQL knows no empty list
+        return owners
+    marks = ", ".join("?" * len(principal_ids))
     for owned, owner in tx.all(
         "SELECT target_id, principal_id FROM grants WHERE target_type = 'principal'"
         f" AND role = 'owner' AND target_id IN ({marks}) ORDER BY target_id, created_at",

@@ -24,7 +24,7 @@ def postgres_stores(postgres: Cluster) -> Generator[Stores]:
 @pytest.fixture
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
     """Have every new world of the test be on one engine, `sqlite` or `postgres`."""
-    name: str = request.param
+    name: str = getattr(request, "param", "sqlite")
     if name == "sqlite":
         yield name
         return

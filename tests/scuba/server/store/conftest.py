@@ -5,9 +5,13 @@ from inspect import iscoroutinefunction
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def _on_engine(engine: str) -> None:
+    """Have the fixture used, so that it can be given its values below."""
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test once on each engine, but for what is about a file, or about no store at all."""
     has_world = hasattr(metafunc.module, "open_world") and iscoroutinefunction(metafunc.function)
     if has_world and "tmp_path" not in metafunc.fixturenames:
-        metafunc.fixturenames.append("engine")
         metafunc.parametrize("engine", ["sqlite", "postgres"], indirect=True)
