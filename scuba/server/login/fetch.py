@@ -1,9 +1,6 @@
 """One document by GET: over TLS or from this machine, small and soon, from that address only."""
 
 import re
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import cast
 
 import httpcore
 import msgspec
@@ -55,11 +52,13 @@ async def _get(url: str) -> Fetched:
         if response.status != 200:
             raise FetchFailed(f"{url}: status {response.status}")
         body = bytearray()
-        async with aclosing(cast("AsyncGenerator[bytes]", response.aiter_stream())) as pieces:
-            async for piece in pieces:
+        with trio.CancelScope() as enough:  # leaving the loop would leave generators of httpcore
+            async for piece in response.aiter_stream():
                 body += piece
                 if len(body) > LARGEST_BYTES:
-                    raise FetchFailed(f"{url}: larger than {LARGEST_BYTES} bytes")
+                    enough.cancel()
+        if len(body) > LARGEST_BYTES:
+            raise FetchFailed(f"{url}: larger than {LARGEST_BYTES} bytes")
         return Fetched(bytes(body), max_age_s(_cache_control(response)))
 
 

@@ -7,7 +7,7 @@ import msgspec
 from scuba.errors import Problem
 from scuba.server.store.changes import Caller
 from scuba.server.store.engine import Tx, Write
-from scuba.server.store.ids import ordered_id
+from scuba.server.store.ids import Ascending
 from scuba.server.store.listing import check_limit, cut, place
 from scuba.server.store.schema import schema_version
 from scuba.server.store.tables import pages, tables
@@ -29,6 +29,7 @@ class AuditRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The `X-Request-Id` of the call, or the id of the connection."""
 
 
+_ids = Ascending()
 _COLUMNS = ", ".join(AuditRow.__struct_fields__)
 
 
@@ -36,7 +37,7 @@ def audit(w: Write, by: str, action: str, subject: str, detail: str | None = Non
     """Note who did what to whom, and when. Never a token."""
     w.run(
         f"INSERT INTO audit ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (ordered_id("aud_", w.now_ms), w.now, by, action, subject, detail, w.request_id),
+        (_ids.next("aud_", w.now_ms), w.now, by, action, subject, detail, w.request_id),
     )
 
 
