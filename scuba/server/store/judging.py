@@ -67,11 +67,11 @@ class Judge:
         return self._message_id
 
     def _take_part(self, draft: Draft, run_id: str, offset: int) -> None:
-        bare = self._book.is_bare(run_id)
-        self._book.part(run_id, offset)
         if self._at.acting("run") is None:
+            bare = self._book.is_bare(run_id)
             speech = bare and draft.chunk_type is not None and is_speech(draft.chunk_type)
             self._at.require("say" if speech else "run")
+        self._book.part(run_id, offset)
         if draft.chunk_type in CALL_OPENERS and draft.tool_call_id is not None:
             self.opened.add((run_id, draft.tool_call_id))
 
