@@ -83,8 +83,8 @@ async def _lines(
     takes half an export for a whole one.
     """
     while True:
-        for envelope in page.events:
-            yield msgspec.json.encode(envelope) + b"\n"  # a stored payload has no line break
+        # One write a page. A stored payload has no line break.
+        yield b"".join([msgspec.json.encode(envelope) + b"\n" for envelope in page.events])
         if query.limit is not None or page.next_after is None:
             return
         query = msgspec.structs.replace(query, after=page.next_after)

@@ -12,7 +12,7 @@ import trio
 
 from scuba import wire
 from scuba.errors import Problem
-from scuba.listener import Message
+from scuba.listener import ConnectionGone, Message
 from scuba.server import ServerConfig, make_app
 from scuba.server.config import Rate
 from scuba.server.login import KNOWN_S
@@ -107,7 +107,7 @@ async def test_info_health_and_readiness_need_no_token() -> None:
         assert info["protocol"] == {"major": 1, "minor": 0}
         assert info["logEpoch"] == w.store.log_epoch
         assert info["limits"]["eventBytes"] == 262_144
-        assert info["extensions"] == []
+        assert [item["id"] for item in info["extensions"]] == ["artifacts"]
         assert health.json() == {"status": "ok"}
         assert ready.status_code == 200
         assert ready.headers["cache-control"] == "no-store"
@@ -628,7 +628,7 @@ async def test_an_export_ends_with_the_token_that_asked_for_it(
             return found
 
         monkeypatch.setattr(w.store, "page", page_then_revoke)
-        with pytest.raises(RuntimeError) as cut:
+        with pytest.raises(ConnectionGone) as cut:
             await w.ask("GET", path, headers={"Accept": "application/x-ndjson"})
 
         assert isinstance(cut.value.__cause__, Problem)
