@@ -14,7 +14,7 @@ PORT = 7437
 COMMANDS = {
     "run": ("scuba.cli.daemons", "Run only the bot, on a server elsewhere."),
     "serve": ("scuba.cli.serve", "Run only the server."),
-    "store": ("scuba.cli.store", "Look after a server's store: check, back up, restore, migrate."),
+    "store": ("scuba.cli.store", "Look after a server's store."),
     "service": ("scuba.cli.service", "Write a service for s6, runit or systemd."),
     "say": ("scuba.cli.talk", "Say TEXT on THREAD and follow the answer."),
     "tail": ("scuba.cli.talk", "Follow THREAD until Ctrl-C."),

@@ -156,6 +156,7 @@ class _Reading:
             auth_s=limits.auth_seconds,
             sockets=limits.sockets,
             sockets_per_principal=limits.sockets_per_principal,
+            guests_per_address=limits.guests_per_address,
             requests=_to_rate(limits.requests),
             appends=_to_rate(limits.appends),
             subscribes=_to_rate(limits.subscribes),
@@ -250,8 +251,14 @@ def _to_rate(settings: RateSettings) -> Rate:
 
 
 def _wire_limits(settings: LimitSettings) -> wire.Limits:
-    names = wire.Limits.__struct_fields__
-    return msgspec.convert({name: getattr(settings, name) for name in names}, wire.Limits)
+    return wire.Limits(
+        event_bytes=settings.event_bytes,
+        batch_events=settings.batch_events,
+        batch_bytes=settings.batch_bytes,
+        frame_bytes=settings.frame_bytes,
+        subscriptions=settings.subscriptions,
+        artifact_bytes=settings.artifact_bytes,
+    )
 
 
 def _oidc(settings: OidcSettings | None) -> Oidc | None:
