@@ -9,6 +9,7 @@ from scuba import wire
 from scuba.server.http.routes import HANDLERS, OPEN
 from scuba.wire.payloads import APPENDED, SERVER_MADE
 from tests.kit.peer import connected
+from tests.kit.role_appends import APPENDS
 from tests.kit.role_calls import CALLS
 from tests.kit.role_scene import Scene, open_scene
 
@@ -48,6 +49,7 @@ def read_table() -> list[Row]:
 
 
 ROWS = read_table()
+ASKED = CALLS | APPENDS
 COLUMNS = list(ROWS[0].cells)
 
 
@@ -61,7 +63,7 @@ async def test_every_cell_answers_as_the_table_says(column: str) -> None:
             if row.name.startswith("client."):
                 got = await say(scene, row.name)
             else:
-                got = await CALLS[row.name](scene)
+                got = await ASKED[row.name](scene)
             if got != row.expected(column):
                 wrong.append(f"{row.name}: {got} instead of {row.expected(column)}")
 
@@ -124,6 +126,6 @@ def test_the_table_names_every_type_of_event() -> None:
 
 
 def test_the_table_and_the_calls_name_the_same_rows() -> None:
-    assert {row.name for row in ROWS if not row.name.startswith("client.")} == set(CALLS)
+    assert {row.name for row in ROWS if not row.name.startswith("client.")} == set(ASKED)
     assert len({row.name for row in ROWS}) == len(ROWS)
     assert all(set(row.cells) == set(COLUMNS) for row in ROWS)

@@ -1,6 +1,6 @@
 """One column of the role matrix: somebody with a token before a thread, and whom else it takes."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 
@@ -173,6 +173,10 @@ def _run(run_id: str) -> list[dict[str, object]]:
         {"type": "run_started", "runId": run_id},
         {"type": "message_part", "runId": run_id, "payload": {"chunk": chunk}},
     ]
+
+
+Call = Callable[[Scene], Awaitable[str]]
+"""What a row of the matrix does; returns status and code, as the table tells them."""
 
 
 @asynccontextmanager
