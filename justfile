@@ -33,6 +33,11 @@ bench *args:
 aisdk:
     npm ci --prefix tests/aisdk --no-audit --no-fund
 
+# kill, freeze and cut off real servers under load, so many rounds for each engine
+[group('check')]
+chaos rounds="10":
+    CHAOS_ROUNDS={{ rounds }} python -m pytest tests/chaos
+
 # which branches did nobody run?
 [group('check')]
 cover:
