@@ -23,8 +23,8 @@ def says(subject: str = "auth0|ada", **fields: object) -> Vouched:
     return make(Vouched, **{"issuer": ISSUER, "subject": subject, "expires_at": ENDS} | fields)
 
 
-async def known(world: World, vouched: Vouched, **how: bool) -> Caller:
-    found = await world.store.identities.find(vouched, **({"make": True} | how))
+async def known(world: World, vouched: Vouched, *, first_owns: bool = False) -> Caller:
+    found = await world.store.identities.find(vouched, make=True, first_owns=first_owns)
     assert found is not None
     return found
 
