@@ -23,7 +23,7 @@ from scuba.server.store import Caller
 from scuba.server.store.versions import NewVersion
 
 LARGE_BYTES = 1_048_576
-"""A body that may be larger than this takes a turn."""
+"""A body that may be larger than this needs a slot."""
 
 
 class VersionQuery(Query, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ async def add_version(call: Call, caller: Caller) -> Response:
     limit = call.parts.config.limits.artifact_bytes
     async with AsyncExitStack() as stack:
         if call.may_exceed(LARGE_BYTES):
-            await stack.enter_async_context(call.parts.uploads.turn(caller.id))
+            await stack.enter_async_context(call.parts.uploads.slot(caller.id))
         body = await stack.enter_async_context(aclosing(call.pieces(limit, "body_too_large")))
         shelf, artifact_id = call.store.artifacts, call.id("artifact_id")
         new, made = await take_version(shelf, caller, artifact_id, asked, body, expected)

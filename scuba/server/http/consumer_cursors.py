@@ -13,8 +13,8 @@ from scuba.server.store import Caller
 async def put_cursor(call: Call, caller: Caller) -> Response:
     """Move a cursor of the caller, never back; answer where it stands."""
     wanted = await call.body(wire.CursorPosition)
-    readers, thread_id = call.store.readers, call.id("thread_id")
-    held = await readers.put(caller, thread_id, call.id("consumer"), wanted.seq)
+    consumers, thread_id = call.store.consumers, call.id("thread_id")
+    held = await consumers.put(caller, thread_id, call.id("consumer"), wanted.seq)
     return reply(wire.CursorPosition(seq=held))
 
 
@@ -24,6 +24,6 @@ async def cursors(call: Call, caller: Caller) -> Response:
 
     async def fetch(limit: int, after: str | None) -> tuple[list[Any], str | None]:
         thread_id = call.id("thread_id")
-        return await call.store.readers.listing(caller, thread_id, limit=limit, after=after)
+        return await call.store.consumers.listing(caller, thread_id, limit=limit, after=after)
 
     return await call.listing(caller, query, fetch)

@@ -1,6 +1,6 @@
 """A content on its way in: hashed and stored a piece at a time, so that its size costs no memory.
 
-Large ones take turns: so many at once on the server, one of each principal, each in five minutes.
+Large ones need a slot: so many at once on the server, one of each principal, each in five minutes.
 """
 
 import hashlib
@@ -19,27 +19,27 @@ from scuba.server.store.shelf import Shelf
 from scuba.server.store.versions import PIECE_BYTES, Content, NewVersion
 
 AT_ONCE = 4
-TURN_S = 10.0
-"""Longest wait for a turn."""
+SLOT_S = 10.0
+"""Longest wait for a slot."""
 UPLOAD_S = 300.0
 """Longest time that the bytes of one content may take."""
 RETRY_S = 2
 
 
 class Uploads:
-    """Whose turn it is to send a large content."""
+    """The slots for large contents."""
 
     def __init__(self) -> None:
         self._room = trio.Semaphore(AT_ONCE)
-        self._turns: dict[str, trio.Semaphore] = {}
+        self._of: dict[str, trio.Semaphore] = {}
 
     @asynccontextmanager
-    async def turn(self, principal_id: str) -> AsyncGenerator[None]:
-        """Wait for a turn. Raises Problem 503 when none comes within `TURN_S`."""
-        own = self._turns.setdefault(principal_id, trio.Semaphore(1))
+    async def slot(self, principal_id: str) -> AsyncGenerator[None]:
+        """Hold a slot. Raises Problem 503 when none is free within `SLOT_S`."""
+        own = self._of.setdefault(principal_id, trio.Semaphore(1))
         try:
             async with AsyncExitStack() as held:
-                with trio.move_on_after(TURN_S) as patience:
+                with trio.move_on_after(SLOT_S) as patience:
                     await held.enter_async_context(own)
                     await held.enter_async_context(self._room)
                 if patience.cancelled_caught:
@@ -48,7 +48,7 @@ class Uploads:
                 yield
         finally:
             if own.value and not own.statistics().tasks_waiting:
-                self._turns.pop(principal_id, None)
+                self._of.pop(principal_id, None)
 
 
 async def take_version(

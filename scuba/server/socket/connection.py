@@ -12,9 +12,9 @@ from scuba.server.socket.following import Following, refusal
 from scuba.server.socket.frames import read_frame
 from scuba.server.socket.granting import Granting
 from scuba.server.socket.greeting import Guest
+from scuba.server.socket.marking import Marking
 from scuba.server.socket.outlet import Outlet, Send, utc_now
 from scuba.server.socket.parts import SocketParts
-from scuba.server.socket.receipts import Receipts
 from scuba.server.socket.subscription import Subscription
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -50,7 +50,7 @@ class Connection:
         self._patience_s = MISSED_BEATS * config.heartbeat_s if pings else inf
         self._outlet = Outlet(send, heartbeat_s=config.heartbeat_s, pings=pings, frames=frames)
         self._following = Following(parts, self._outlet, self, caller)
-        self._receipts = Receipts(parts, self._outlet, caller)
+        self._marking = Marking(parts, self._outlet, caller)
         self._granting = Granting(
             parts.store, self._outlet, self.principal_id, config.limits.frame_bytes
         )
@@ -166,7 +166,7 @@ class Connection:
             case wire.ClientSubscribeGrants():
                 self._granting.ask(frame)
             case wire.ClientCursor():
-                await self._receipts.take(frame)
+                await self._marking.take(frame)
             case wire.ClientPing():
                 self._outlet.put(wire.ServerPong(ref=frame.ref))
             case wire.ClientAuth():

@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from scuba import wire
+from scuba.bubble.address import fill
 from scuba.server import ServerConfig
 from scuba.server.http import uploads
 from scuba.server.store.versions import PIECE_BYTES
@@ -169,6 +170,30 @@ async def test_the_same_name_twice_is_two_artifacts_and_nothing_is_overwritten()
         assert (await s.get()).content == b"mine"
 
 
+@pytest.mark.parametrize(
+    "odd", ["..", "%2e%2e", "a/b", "a\\b", "art?x=1", "art#x", "{artifact_id}", "é", " ", "%00"]
+)
+async def test_an_odd_id_is_an_unknown_artifact_or_no_route_and_nothing_else(odd: str) -> None:
+    """Field case 13.2: as a client of ours would send it."""
+    async with shelf() as s:
+        for route, ids in (
+            (wire.Route.ARTIFACT, {"artifact_id": odd}),
+            (wire.Route.CONTENT, {"artifact_id": odd, "version": "1"}),
+        ):
+            answer = await s.http.get(fill(route, **ids))
+            assert code(answer) in ((404, "artifact_not_found"), (404, "not_found"))
+        made = await s.http.post(fill(wire.Route.VERSIONS, artifact_id=odd), content=b"x")
+        put = await s.http.put(
+            fill(wire.Route.CURSOR, thread_id=s.thread, consumer=odd), json={"seq": 1}
+        )
+
+        assert code(made)[0] == 404
+        if odd == "..":  # letters of an id all the same, and a name like any other
+            assert put.json() == {"seq": 1}
+        else:
+            assert code(put) in ((400, "invalid_query"), (404, "not_found"))
+
+
 # --- a new version -----------------------------------------------------------------------------
 
 
@@ -311,14 +336,14 @@ async def test_odd_heads_are_told() -> None:
             assert code(await s.add(b"x", headers)) == told
 
 
-# --- turns -------------------------------------------------------------------------------------
+# --- slots -------------------------------------------------------------------------------------
 
 
-async def test_large_contents_take_turns_and_small_ones_do_not(
+async def test_large_contents_wait_for_a_slot_and_small_ones_do_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with shelf() as s, trio.open_nursery() as nursery:
-        monkeypatch.setattr(uploads, "TURN_S", 0.2)
+        monkeypatch.setattr(uploads, "SLOT_S", 0.2)
         begun, hold = trio.Event(), trio.Event()
 
         async def slow() -> AsyncIterator[bytes]:

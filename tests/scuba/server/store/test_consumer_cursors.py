@@ -10,7 +10,7 @@ from scuba import wire
 from scuba.errors import Problem
 from scuba.server.store import Caller
 from scuba.server.store.consumer_cursors import MOST_CONSUMERS
-from scuba.server.store.readers import Readers
+from scuba.server.store.consumers import Consumers
 from tests.kit.store import World, open_world, problem, refused, text
 
 ROLES: tuple[Role, ...] = ("owner", "member", "approver", "tool_runner", "commenter")
@@ -26,7 +26,7 @@ async def read_by_ada(world: World, events: int = 9) -> tuple[Caller, str]:
 
 
 async def shown(world: World, caller: Caller, thread_id: str) -> dict[tuple[str, str], int]:
-    items, _ = await world.store.readers.listing(caller, thread_id, limit=1_000, after=None)
+    items, _ = await world.store.consumers.listing(caller, thread_id, limit=1_000, after=None)
     return {(item.principal_id, item.consumer): item.seq for item in items}
 
 
@@ -44,7 +44,7 @@ async def test_a_cursor_goes_forward_only_and_no_further_than_the_log() -> None:
     """Chapter 10."""
     async with open_world() as world:
         ada, thread_id = await read_by_ada(world)
-        put = world.store.readers.put
+        put = world.store.consumers.put
 
         assert await put(ada, thread_id, "default", 4) == 4
         assert await put(ada, thread_id, "default", 9) == 9
@@ -63,7 +63,7 @@ async def test_every_role_has_cursors_and_each_only_its_own() -> None:
         for role in ROLES:
             who = await world.user(role)
             await world.grant(ada, thread_id, who, role)
-            await world.store.readers.put(who, thread_id, "default", 3)
+            await world.store.consumers.put(who, thread_id, "default", 3)
 
         assert await shown(world, ada, thread_id) == {(role, "default"): 3 for role in ROLES}
 
@@ -76,7 +76,7 @@ async def test_who_has_left_or_reads_from_above_is_not_listed() -> None:
             await world.grant(ada, thread_id, who, "member")
         _, below = await world.store.create_subthread(bob, thread_id, wire.NewSubthread())
         for who, on in ((bob, thread_id), (cleo, thread_id), (cleo, below.thread_id)):
-            await world.store.readers.put(who, on, "default", 2)
+            await world.store.consumers.put(who, on, "default", 2)
 
         assert set(await shown(world, ada, below.thread_id)) == {("cleo", "default")}
         await world.revoke(ada, thread_id, cleo)
@@ -92,8 +92,8 @@ async def test_an_unseen_thread_has_no_cursors_and_takes_none() -> None:
         eve = await world.user("eve")
         gone = (404, "thread_not_found")
         for thread in (thread_id, "thr_none"):
-            assert await refused(world.store.readers.put(eve, thread, "..bad name", 99)) == gone
-            listing = world.store.readers.listing(eve, thread, limit=9, after=None)
+            assert await refused(world.store.consumers.put(eve, thread, "..bad name", 99)) == gone
+            listing = world.store.consumers.listing(eve, thread, limit=9, after=None)
             assert await refused(listing) == gone
 
 
@@ -102,7 +102,7 @@ async def test_a_consumer_has_a_plain_name() -> None:
         ada, thread_id = await read_by_ada(world)
         for consumer in ("", "a b", "x" * 65, "é", "a/b", "%2e"):
             bad = (400, "invalid_query")
-            assert await refused(world.store.readers.put(ada, thread_id, consumer, 1)) == bad
+            assert await refused(world.store.consumers.put(ada, thread_id, consumer, 1)) == bad
         assert await shown(world, ada, thread_id) == {}
 
 
@@ -110,11 +110,11 @@ async def test_a_principal_has_so_many_consumers_on_a_thread() -> None:
     async with open_world() as world:
         ada, thread_id = await read_by_ada(world)
         for number in range(MOST_CONSUMERS):
-            await world.store.readers.put(ada, thread_id, f"c{number}", 1)
+            await world.store.consumers.put(ada, thread_id, f"c{number}", 1)
 
         full = (409, "limit_reached")
-        assert await refused(world.store.readers.put(ada, thread_id, "one-more", 1)) == full
-        assert await world.store.readers.put(ada, thread_id, "c0", 2) == 2
+        assert await refused(world.store.consumers.put(ada, thread_id, "one-more", 1)) == full
+        assert await world.store.consumers.put(ada, thread_id, "c0", 2) == 2
 
 
 async def test_cursors_are_listed_by_name_a_page_at_a_time() -> None:
@@ -122,12 +122,12 @@ async def test_cursors_are_listed_by_name_a_page_at_a_time() -> None:
         ada, thread_id = await read_by_ada(world)
         names = [f"c{number}" for number in range(5)]
         for name in reversed(names):
-            await world.store.readers.put(ada, thread_id, name, 1)
-            await world.store.readers.put(ada, thread_id, name, 2)
+            await world.store.consumers.put(ada, thread_id, name, 1)
+            await world.store.consumers.put(ada, thread_id, name, 2)
         found: list[wire.ConsumerCursor] = []
         after: str | None = None
         while True:
-            page, after = await world.store.readers.listing(ada, thread_id, limit=2, after=after)
+            page, after = await world.store.consumers.listing(ada, thread_id, limit=2, after=after)
             found += page
             if after is None:
                 break
@@ -144,7 +144,7 @@ async def test_many_moves_are_one_write_a_second_and_all_are_seen_at_once() -> N
         ada, thread_id = await read_by_ada(world, 60)
         commits: list[int] = []
         for seq in range(1, 61):
-            await world.store.readers.put(ada, thread_id, "default", seq)
+            await world.store.consumers.put(ada, thread_id, "default", seq)
             assert await shown(world, ada, thread_id) == {("ada", "default"): seq}
             commits.append((await stored(world))[("ada", "default")])
         # The first is stored with its cursor; the rest wait, unless this took a second and more.
@@ -157,8 +157,8 @@ async def test_many_moves_are_one_write_a_second_and_all_are_seen_at_once() -> N
 async def test_closing_the_store_writes_what_waits(tmp_path: Path) -> None:
     async with open_world(tmp_path / "store.db") as world:
         ada, thread_id = await read_by_ada(world)
-        await world.store.readers.put(ada, thread_id, "default", 1)
-        await world.store.readers.put(ada, thread_id, "default", 7)
+        await world.store.consumers.put(ada, thread_id, "default", 1)
+        await world.store.consumers.put(ada, thread_id, "default", 7)
     async with open_world(tmp_path / "store.db") as again:
         assert await stored(again) == {("ada", "default"): 7}
 
@@ -166,11 +166,11 @@ async def test_closing_the_store_writes_what_waits(tmp_path: Path) -> None:
 async def test_a_cursor_written_by_another_server_is_not_set_back() -> None:
     async with open_world() as world:
         ada, thread_id = await read_by_ada(world)
-        other = Readers(world.store._engine, world.clock)  # as on another server
+        other = Consumers(world.store._engine, world.clock)  # as on another server
         await other.put(ada, thread_id, "default", 1)
         await other.put(ada, thread_id, "default", 3)
-        await world.store.readers.put(ada, thread_id, "default", 8)
-        await world.store.readers.aclose()
+        await world.store.consumers.put(ada, thread_id, "default", 8)
+        await world.store.consumers.aclose()
         await other.aclose()
 
         assert await stored(world) == {("ada", "default"): 8}
@@ -183,7 +183,7 @@ async def test_what_cannot_be_written_waits_for_the_next_second(
     async with open_world() as world, trio.open_nursery() as nursery:
         ada, thread_id = await read_by_ada(world)
         engine = world.store._engine  # its failure is what this is about
-        readers, write, failed = Readers(engine, world.clock), engine.write, 0
+        consumers, write, failed = Consumers(engine, world.clock), engine.write, 0
 
         async def fail_once(work: object) -> object:
             nonlocal failed
@@ -192,13 +192,13 @@ async def test_what_cannot_be_written_waits_for_the_next_second(
                 raise Problem(503, "unavailable", "on order")
             return await write(work)  # type: ignore[arg-type]  # as it came
 
-        await readers.put(ada, thread_id, "default", 1)
-        await readers.put(ada, thread_id, "default", 6)
+        await consumers.put(ada, thread_id, "default", 1)
+        await consumers.put(ada, thread_id, "default", 6)
         monkeypatch.setattr(engine, "write", fail_once)
-        nursery.start_soon(readers.run)
+        nursery.start_soon(consumers.run)
         with trio.fail_after(10):
             while (await stored(world))[("ada", "default")] != 6:
-                assert await readers.put(ada, thread_id, "default", 2) == 6
+                assert await consumers.put(ada, thread_id, "default", 2) == 6
                 await trio.sleep(0.1)
 
         assert failed == 2

@@ -11,18 +11,18 @@ from scuba.server.socket.parts import SocketParts
 from scuba.server.store import Caller
 
 
-class Receipts:
+class Marking:
     """Takes the `client.cursor` frames of one socket; a refusal concerns one frame (8.5)."""
 
     def __init__(self, parts: SocketParts, outlet: Outlet, caller: Caller) -> None:
-        self._readers, self._outlet, self._caller = parts.store.readers, outlet, caller
+        self._consumers, self._outlet, self._caller = parts.store.consumers, outlet, caller
         self._rate = Buckets(parts.config.subscribes)
 
     async def take(self, frame: wire.ClientCursor) -> None:
         """Move a cursor. Raises Problem 400 `invalid_frame`, and 503 when the store cannot."""
         try:
             self._check_rate()
-            await self._readers.put(self._caller, frame.thread_id, frame.consumer, frame.seq)
+            await self._consumers.put(self._caller, frame.thread_id, frame.consumer, frame.seq)
         except Problem as error:
             if error.status == 400:
                 raise Problem(400, "invalid_frame", error.detail) from None

@@ -21,11 +21,11 @@ AT_ONCE = 500
 CLOSE_S = 5.0
 
 
-class Readers(Ways):
+class Consumers(Ways):
     """Keeps in memory only cursors that the store has an older mark of.
 
     `run` writes them and is the one task that does; whoever starts it calls `aclose` before the
-    engine closes. A crash costs a second of receipts, from which nobody recovers anything.
+    engine closes. A crash costs the moves of a second, and nobody recovers from a cursor.
     """
 
     def __init__(self, engine: Engine, now_ms: Callable[[], int]) -> None:
