@@ -37,7 +37,7 @@ from scuba.server.store.identified import Identities
 from scuba.server.store.ids import clock_ms, moment, moment_ms
 from scuba.server.store.opening import open_database
 from scuba.server.store.place import Place
-from scuba.server.store.readers import Readers
+from scuba.server.store.consumers import Consumers
 from scuba.server.store.schema import log_epoch
 from scuba.server.store.shelf import Shelf
 from scuba.server.store.ways import Ways
@@ -63,7 +63,7 @@ class Store(Ways):
         self.log_epoch = epoch
         self.artifacts = Shelf(engine)
         self.identities = Identities(engine, now_ms)
-        self.readers = Readers(engine, now_ms)
+        self.consumers = Consumers(engine, now_ms)
         self._nursery = nursery
         self._limits, self._now_ms = limits, now_ms
         self._touching: set[str] = set()
@@ -334,8 +334,8 @@ async def open_store(
     database, epoch = await trio.to_thread.run_sync(_open, where)
     async with running(database, now_ms) as (engine, nursery):
         store = Store(engine, nursery, epoch=epoch, limits=limits, now_ms=now_ms)
-        nursery.start_soon(store.readers.run, name="store cursors")
+        nursery.start_soon(store.consumers.run, name="store cursors")
         try:
             yield store
         finally:
-            await store.readers.aclose()
+            await store.consumers.aclose()
