@@ -1,6 +1,11 @@
 """Where a server is: good URLs keep their prefix, bad ones are refused by name (1.1)."""
 
+from string import Formatter
+from urllib.parse import unquote
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scuba.bubble.address import fill, parse_address
 from scuba.errors import ConfigError
@@ -58,3 +63,30 @@ def test_an_id_is_always_one_segment(odd: str) -> None:
     assert path.count("/") == 4
     assert not {".", ".."} & set(path.split("/"))
     assert not {"?", "#"} & set(path)
+
+
+ROUTES = sorted(path for name, path in vars(Route).items() if name.isupper())
+
+
+@given(st.data())
+def test_an_id_is_one_segment_of_whatever_route_and_comes_back_as_it_was(
+    data: st.DataObject,
+) -> None:
+    """Field case 13.2: ids of artifacts and consumers too, escaped and never concatenated."""
+    route = data.draw(st.sampled_from(ROUTES))
+    odd = st.sampled_from(["..", "%2e%2e", "a/b", "a\\b", "{thread_id}", "a?b#c", "\r\nX: y", "é"])
+    ids = {
+        name: data.draw(odd | st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+        for _, name, _, _ in Formatter().parse(route)
+        if name
+    }
+    path = fill(route, **ids)
+    segments, template = path.split("/"), route.split("/")
+
+    assert path.isascii()
+    assert path.isprintable()
+    assert not {".", ".."} & set(segments)
+    assert not {"?", "#", " "} & set(path)
+    assert len(segments) == len(template)
+    for segment, name in zip(segments, template, strict=True):
+        assert unquote(segment) == (ids[name[1:-1]] if name.startswith("{") else name)
