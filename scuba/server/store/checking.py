@@ -120,8 +120,7 @@ RULES = (
         "SELECT p.principal_id, p.grant_seq, COUNT(l.grant_seq), MIN(l.grant_seq),"
         " MAX(l.grant_seq) FROM principals p LEFT JOIN grant_log l"
         " ON l.principal_id = p.principal_id GROUP BY p.principal_id, p.grant_seq"
-        " HAVING COALESCE(MAX(l.grant_seq), 0) <> p.grant_seq"
-        " OR COUNT(l.grant_seq) <> COALESCE(MAX(l.grant_seq) - MIN(l.grant_seq) + 1, 0)",
+        " HAVING COALESCE(MAX(l.grant_seq), 0) <> p.grant_seq OR COUNT(l.grant_seq) <> p.grant_seq",
     ),
     Rule(
         "the token {0} is of {1}, who is not there",
