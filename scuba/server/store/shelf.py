@@ -9,7 +9,7 @@ from scuba.server.store.ids import clock_ms, ordered_id
 from scuba.server.store.versions import Content, NewVersion
 from scuba.server.store.ways import Ways
 
-DROP_S = 5.0
+DROP_S = 1.0
 """Longest time that a failed upload holds up its end to be forgotten; else it is swept later."""
 
 
