@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from scuba.journal import JOURNAL_NAME, hold_state_dir, open_journal
 from scuba.local import LOCAL_NAME, Local, read_local, ready_facts, write_private
 from scuba.local_setup import has_users, set_up
 from scuba.readiness import Readiness, Ready
+from scuba.rereading import Rereading, reread_level
 from scuba.server import ServerConfig, Store, open_store, serve_bubble
 from scuba.server.seed import plant
 from scuba.server.settings import STORE_NAME, ServeOptions
@@ -42,7 +43,6 @@ from scuba.settings import (
     Settings,
     TokenRef,
     bot_state_dir,
-    resolve_token,
 )
 
 logger = logging.getLogger(__name__)
@@ -80,14 +80,15 @@ async def run_local(options: LocalOptions, announce: Announce) -> None:
                     announce(local)
 
 
-async def run_bot(settings: Settings, readiness: Readiness) -> None:
+async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], Settings]) -> None:
     """Run only the bot, on a server elsewhere, until a signal; tell once it is ready.
 
-    Raises IdentityRefused when the token is not of the configured principal.
+    SIGHUP has `load` read the settings anew; level and token are taken from them. Raises
+    IdentityRefused when the token is not of the configured principal.
     """
     bubble = settings.bubble
-    token = resolve_token(bubble.token, os.environ)
-    log.register_secret(token)
+    rereading = Rereading(settings, load, dict(os.environ))
+    token = rereading.token()
     for name, value in settings.claude.env.items():
         if SECRET_NAME.search(name):
             log.register_secret(value)
@@ -102,8 +103,14 @@ async def run_bot(settings: Settings, readiness: Readiness) -> None:
     )
     with hold_state_dir(bot_state_dir(settings, os.environ)) as state_dir:
         claude = _claude_settings(settings, state_dir, withheld)
-        client = BubbleClient(bubble.url, token, allow_insecure=bubble.allow_insecure)
-        async with _until_signal() as stop, client, trio.open_nursery() as nursery:
+        client = BubbleClient(
+            bubble.url,
+            token,
+            source=rereading.source(),
+            allow_insecure=bubble.allow_insecure,
+        )
+        reread = partial(rereading.reread, client)
+        async with _until_signal(reread) as stop, client, trio.open_nursery() as nursery:
             await nursery.start(partial(_bot, client, claude, policy, stop))
             if not stop.is_set():
                 logger.info("ready")
@@ -115,17 +122,20 @@ async def run_bot(settings: Settings, readiness: Readiness) -> None:
 
 
 async def run_server(
-    options: ServeOptions, readiness: Readiness, announce: Callable[[str, Local | None], None]
+    options: ServeOptions,
+    readiness: Readiness,
+    announce: Callable[[str, Local | None], None],
+    level: Callable[[], str],
 ) -> None:
     """Run only the server until a signal; `announce` is told the address once it listens.
 
     What a seed names is there before the first caller is. Without seed and issuer, the first start
-    makes a person, a bot and a thread.
+    makes a person, a bot and a thread. SIGHUP asks `level` for the log level.
     """
     with hold_state_dir(options.state_dir) as state_dir:
         config = options.config
         async with (
-            _until_signal() as stop,
+            _until_signal(partial(reread_level, level)) as stop,
             open_store(options.place, limits=config.limits) as store,
         ):
             if options.seed is not None:
@@ -287,21 +297,33 @@ async def _cancel_at(stop: trio.Event, scope: trio.CancelScope) -> None:
 
 
 @asynccontextmanager
-async def _until_signal() -> AsyncGenerator[trio.Event]:
-    """Yield an event that SIGTERM or SIGINT sets; a second signal cancels the block."""
+async def _until_signal(
+    hung_up: Callable[[], Awaitable[None]] | None = None,
+) -> AsyncGenerator[trio.Event]:
+    """Yield an event that SIGTERM or SIGINT sets; a second signal cancels the block.
+
+    SIGHUP calls `hung_up`; without it, a terminal that closes is a stop.
+    """
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
-        await nursery.start(_watch_signals, stop, nursery.cancel_scope)
+        await nursery.start(_watch_signals, stop, nursery.cancel_scope, hung_up)
         yield stop
         nursery.cancel_scope.cancel()
 
 
 async def _watch_signals(
-    stop: trio.Event, scope: trio.CancelScope, *, task_status: trio.TaskStatus[None]
+    stop: trio.Event,
+    scope: trio.CancelScope,
+    hung_up: Callable[[], Awaitable[None]] | None,
+    *,
+    task_status: trio.TaskStatus[None],
 ) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         task_status.started()
         async for number in signals:
+            if number == signal.SIGHUP and hung_up is not None:
+                await hung_up()
+                continue
             logger.info("%s: stopping", signal.Signals(number).name)
             if stop.is_set():
                 scope.cancel()

@@ -23,7 +23,7 @@ from actors.log_ids import log_ids
 from scuba.flood import Flood
 from scuba.redaction import plain, redact, register_secret
 
-__all__ = ["bound", "configure", "register_secret"]
+__all__ = ["bound", "configure", "register_secret", "set_level"]
 
 OURS = ("scuba", "actors")
 """Loggers whose level is the configured one. All others are libraries: warnings and above."""
@@ -37,12 +37,8 @@ def configure(level: str = "info", *, pretty: bool = False, stream: TextIO | Non
     out = stream or sys.stdout
     handler = LineHandler(out)
     handler.setFormatter(_formatter(pretty=pretty, colors=pretty and out.isatty()))
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    number = logging.getLevelNamesMapping()[level.upper()]
-    root.setLevel(max(number, logging.WARNING))
-    for name in OURS:
-        logging.getLogger(name).setLevel(number)
+    logging.getLogger().handlers[:] = [handler]
+    set_level(level)
     logging.captureWarnings(True)
     sys.excepthook = _log_crash
     threading.excepthook = lambda args: _log_crash(
@@ -51,6 +47,14 @@ def configure(level: str = "info", *, pretty: bool = False, stream: TextIO | Non
     sys.unraisablehook = lambda args: _log_crash(
         args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback
     )
+
+
+def set_level(level: str) -> None:
+    """Log this and what is graver from now on; of libraries nothing below a warning."""
+    number = logging.getLevelNamesMapping()[level.upper()]
+    logging.getLogger().setLevel(max(number, logging.WARNING))
+    for name in OURS:
+        logging.getLogger(name).setLevel(number)
 
 
 def bound(**ids: object) -> AbstractContextManager[None]:

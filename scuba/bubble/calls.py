@@ -1,6 +1,7 @@
 """One HTTP call: sent once, answered within its deadline, the token never shown."""
 
 import ssl
+from http import HTTPStatus
 from typing import Self, TypeVar
 from urllib.parse import urlencode
 
@@ -13,6 +14,8 @@ from scuba import wire
 from scuba.bubble.address import Address
 from scuba.bubble.answers import decoded, failure
 from scuba.bubble.causes import cause_of
+from scuba.bubble.credential import Credential
+from scuba.errors import IdentityRefused
 from scuba.network import Body, Network
 from scuba.secret import Secret
 
@@ -28,14 +31,17 @@ IDLE_S = 30.0
 
 FAILURES = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException)
 
+_WHOAMI = msgspec.json.Decoder(wire.WhoAmI)
 _encode = msgspec.json.Encoder().encode
 
 
 class Calls:
     """Owns the connection pool; `async with` closes it. Knows no proxy and follows no redirect."""
 
-    def __init__(self, address: Address, token: Secret, context: ssl.SSLContext | None) -> None:
-        self._address, self._token = address, token
+    def __init__(
+        self, address: Address, credential: Credential, context: ssl.SSLContext | None
+    ) -> None:
+        self._address, self._credential = address, credential
         self._places = trio.CapacityLimiter(AT_ONCE)
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=context,
@@ -77,14 +83,35 @@ class Calls:
         """Return a good answer as it came; raises Unavailable or Refused."""
         target = self._address.prefix + route + (f"?{urlencode(query)}" if query else "")
         content = b"" if body is None else _encode(body)
-        answer = await self._exchange(method, target, content)
+        token = self._credential.token
+        answer = await self._exchange(method, target, content, token)
+        if _is_unauthenticated(answer) and await self._may_try_again(token):
+            answer = await self._exchange(method, target, content, self._credential.token)
         # Raised out here, so that no traceback leads to the frames below, which hold the token.
         if isinstance(answer, Refused | Unavailable):
             raise answer
         return answer
 
+    async def renew(self, old: Secret) -> bool:
+        """Return whether there is another token than `old` now; see `Credential.renew`."""
+        return await self._credential.renew(old, self._owner)
+
+    async def _may_try_again(self, refused: Secret) -> bool:
+        try:
+            return await self.renew(refused)
+        except (IdentityRefused, Unavailable):
+            return False  # the socket meets the same, and says so
+
+    async def _owner(self, token: Secret) -> str:
+        """Return whose token it is. Raises Unavailable or Refused."""
+        target = self._address.prefix + wire.Route.WHOAMI
+        answer = await self._exchange("GET", target, b"", token)
+        if isinstance(answer, Refused | Unavailable):
+            raise answer
+        return decoded(answer, _WHOAMI).principal.principal_id
+
     async def _exchange(
-        self, method: str, target: str, content: bytes
+        self, method: str, target: str, content: bytes, token: Secret
     ) -> bytes | Refused | Unavailable:
         asked = f"{method} {target.partition('?')[0]}"
         try:
@@ -93,7 +120,7 @@ class Calls:
                     response = await self._pool.request(
                         method,
                         self._address.at(target),
-                        headers=self._headers(content),
+                        headers=self._headers(content, token),
                         content=Body(content),
                         extensions={"timeout": {"connect": CONNECT_S}},
                     )
@@ -105,14 +132,18 @@ class Calls:
             return response.content
         return failure(response.status, _by_name(response.headers), response.content)
 
-    def _headers(self, content: bytes) -> list[tuple[bytes, bytes]]:
+    def _headers(self, content: bytes, token: Secret) -> list[tuple[bytes, bytes]]:
         headers = [
             (b"Host", self._address.authority.encode()),
-            (b"Authorization", f"Bearer {self._token.reveal()}".encode()),
+            (b"Authorization", f"Bearer {token.reveal()}".encode()),
             (b"Accept", b"application/json"),
             (b"Content-Length", str(len(content)).encode()),
         ]
         return [*headers, (b"Content-Type", b"application/json")] if content else headers
+
+
+def _is_unauthenticated(answer: bytes | Refused | Unavailable) -> bool:
+    return isinstance(answer, Refused) and answer.status == HTTPStatus.UNAUTHORIZED
 
 
 def _by_name(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -7,6 +7,7 @@ import trio
 from trio_websocket import ConnectionRejected
 from wsproto.utilities import ProtocolError
 
+from actors.ports import Unavailable
 from scuba import wire
 from scuba.bubble.answers import retry_after_s
 from scuba.bubble.backoff import Backoff
@@ -24,7 +25,7 @@ from scuba.bubble.socket import (
     dial,
     open_socket,
 )
-from scuba.errors import ScubaError
+from scuba.errors import IdentityRefused, ScubaError
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class Connector:
     ) -> None:
         self._client, self._use, self._dial = client, use, dial
         self._instance_id, self._max_message_bytes = instance_id, max_message_bytes
+        self._token = client.token
         self._backoff = Backoff()
         self._outage = Outage(logger, "the connection to the Bubble server")
         self._last: tuple[int | None, int | None] = None, None
@@ -57,12 +59,23 @@ class Connector:
             ending = await self._connection()
             if isinstance(ending, ScubaError):
                 return ending
-            error = permanent(ending, self._count(ending))
+            error = await self._permanent(ending)
             if error is not None:
                 return error
             self._outage.failed(ending.detail)
             lost(ending)
             await trio.sleep(self._wait_s(ending))
+
+    async def _permanent(self, ending: Ending) -> ScubaError | None:
+        """Return why no further try makes sense; a refused token is read anew before that."""
+        try:
+            if ending.unauthenticated and await self._client.renew(self._token):
+                return None
+        except IdentityRefused as error:
+            return error
+        except Unavailable:
+            return None
+        return permanent(ending, self._count(ending))
 
     def _count(self, ending: Ending) -> int:
         kind = ending.code, ending.status
@@ -131,7 +144,8 @@ class Connector:
         with trio.move_on_after(OPEN_S):
             address = self._client.address
             socket = await open_socket(nursery, stream, address, self._max_message_bytes)
-            return socket, await socket.authenticate(self._client.token, self._instance_id)
+            self._token = self._client.token
+            return socket, await socket.authenticate(self._token, self._instance_id)
         return None
 
 

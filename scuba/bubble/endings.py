@@ -25,6 +25,11 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     wait_s: float | None = None
     """Asked for by the server."""
 
+    @property
+    def unauthenticated(self) -> bool:
+        """Return whether it was the token that was refused."""
+        return self.code == Close.UNAUTHENTICATED or self.status == HTTPStatus.UNAUTHORIZED
+
 
 class Lost(Exception):
     """The connection is over; `ending` tells how."""
@@ -40,9 +45,7 @@ def permanent(ending: Ending, in_a_row: int) -> ScubaError | None:
     `in_a_row` counts the endings with this code or status, this one and those just before it.
     """
     match ending:
-        case Ending(code=Close.UNAUTHENTICATED) | Ending(status=HTTPStatus.UNAUTHORIZED) if (
-            in_a_row >= REFUSALS
-        ):
+        case Ending(unauthenticated=True) if in_a_row >= REFUSALS:
             return IdentityRefused(
                 f"the Bubble server refuses the token ({ending.detail})",
                 "have an owner of the bot mint a new one and put it into the configuration",

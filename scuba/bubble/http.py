@@ -12,6 +12,7 @@ from actors.ports import Unavailable
 from scuba import wire
 from scuba.bubble.address import fill, parse_address
 from scuba.bubble.calls import Calls
+from scuba.bubble.credential import Credential, Source
 from scuba.errors import ConfigError
 from scuba.network import trusting_context
 from scuba.secret import Secret, token_mistake
@@ -51,10 +52,13 @@ class BubbleClient:
         url: str,
         token: str,
         *,
+        source: Source | None = None,
         allow_insecure: bool = False,
         verify: Callable[[], ssl.SSLContext] = trusting_context,
     ) -> None:
         """Raise ConfigError for a URL that 1.1 forbids or a token that can be none.
+
+        `source` says where another token may be when the server refuses this one.
 
         `verify` makes a TLS context. It is called once for HTTP and once for the socket, because
         a context that one protocol has set up confuses the other.
@@ -64,14 +68,24 @@ class BubbleClient:
         mistake = token_mistake(token.strip())
         if mistake is not None:
             raise ConfigError(f"the Bubble token {mistake}", "give the token that was minted")
-        self.token = Secret(token.strip())
+        self._credential = Credential(Secret(token.strip()), source)
         try:
-            self._calls = Calls(self.address, self.token, verify() if self.address.secure else None)
+            context = verify() if self.address.secure else None
+            self._calls = Calls(self.address, self._credential, context)
         except OSError as error:
             raise ConfigError(
                 f"the certificates to trust cannot be read: {error}",
                 "correct SSL_CERT_FILE or SSL_CERT_DIR in the environment, or remove it",
             ) from error
+
+    @property
+    def token(self) -> Secret:
+        """Return the token in use."""
+        return self._credential.token
+
+    async def renew(self, old: Secret) -> bool:
+        """Return whether there is another token than `old` now; see `Credential.renew`."""
+        return await self._calls.renew(old)
 
     @cached_property
     def socket_context(self) -> ssl.SSLContext | None:

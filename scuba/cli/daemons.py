@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -80,13 +81,13 @@ def run(
         click.echo(f"{path} is right: {settings.bubble.principal_id} on {settings.bubble.url}")
         return
     log.configure(settings.logger.level, pretty=settings.logger.pretty)
-    _run_bot(settings, told)
+    _run_bot(settings, told, partial(load_settings, path.absolute()))
 
 
-def _run_bot(settings: Settings, told: Readiness) -> None:
+def _run_bot(settings: Settings, told: Readiness, load: Callable[[], Settings]) -> None:
     from scuba.app import run_bot
 
-    run_in_trio(partial(run_bot, settings, told))
+    run_in_trio(partial(run_bot, settings, told, load))
 
 
 def _state_dir(told: str | None) -> Path:

@@ -96,7 +96,8 @@ def serve(
         level=cast("Level | None", level),
         pretty=pretty,
     )
-    options = load_server(config, flags, local_state_dir(os.environ), os.environ)
+    load = partial(load_server, config, flags, local_state_dir(os.environ), os.environ)
+    options = load()
     for secret in options.secrets:
         log.register_secret(secret)
     if check:
@@ -110,4 +111,4 @@ def serve(
     def announce(url: str, local: Local | None) -> None:
         click.echo(served(url, local, options.state_dir, first=first), err=not options.pretty)
 
-    run_in_trio(partial(run_server, options, told, announce))
+    run_in_trio(partial(run_server, options, told, announce, lambda: load().level))
