@@ -55,9 +55,8 @@ class Issuer:
 
     def oidc(self, **fields: Any) -> Oidc:  # noqa: ANN401  # any field
         """Return settings that trust this issuer."""
-        return Oidc(
-            **{"issuer": self.url, "audience": AUDIENCE, "bind_on_first_use": True} | fields
-        )
+        usual: dict[str, Any] = {"audience": AUDIENCE, "bind_on_first_use": True}
+        return Oidc(issuer=self.url, **usual | fields)
 
     def claims(self, subject: str = "auth0|ada", **more: object) -> dict[str, Any]:
         """Return what a good token of this subject says; None takes a claim away."""
