@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import httpx
-import pytest
 import trio
 
 from scuba.harness.scripted import API_KEY, MODEL, serve_scripted
@@ -15,7 +14,6 @@ from tests.kit.program import Start
 BOT = "bot-yuge-claude"
 
 
-@pytest.mark.slow
 async def test_a_person_hands_scuba_the_token_of_a_bot_not_the_jwt(
     start: Start, place: Path, nursery: trio.Nursery
 ) -> None:
