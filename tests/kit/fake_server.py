@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -23,6 +24,7 @@ from scuba.listener import (
 from scuba.server import ServerConfig, make_app
 from scuba.server.serve import listener_config
 from scuba.server.store import SYSTEM, Caller, Change, Committed, Store, open_store
+from tests.kit import store as fresh
 
 
 class Who(msgspec.Struct, frozen=True):
@@ -312,11 +314,13 @@ class FakeServer:
 
 
 @asynccontextmanager
-async def fake_server(config: ServerConfig | None = None) -> AsyncIterator[FakeServer]:
-    """Serve on a free port of loopback, from a store in memory, until the block ends."""
+async def fake_server(
+    config: ServerConfig | None = None, place: Path | str | None = None
+) -> AsyncIterator[FakeServer]:
+    """Serve on a free port of loopback until the block ends, from a place or a fresh store."""
     config = config or ServerConfig()
     async with (
-        open_store(None, limits=config.limits) as store,
+        open_store(place or fresh.fresh_place(), limits=config.limits) as store,
         trio.open_nursery() as nursery,
     ):
         server = FakeServer(store, config, nursery)
