@@ -157,7 +157,6 @@ class _Reading:
             sockets=limits.sockets,
             sockets_per_principal=limits.sockets_per_principal,
             guests_per_address=limits.guests_per_address,
-            guests_per_address=limits.guests_per_address,
             requests=_to_rate(limits.requests),
             appends=_to_rate(limits.appends),
             subscribes=_to_rate(limits.subscribes),

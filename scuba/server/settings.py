@@ -67,7 +67,6 @@ class LimitSettings(Section, frozen=True, kw_only=True):
     sockets: Count = _DEFAULT.sockets
     sockets_per_principal: Count = _DEFAULT.sockets_per_principal
     guests_per_address: Count = _DEFAULT.guests_per_address
-    guests_per_address: Count = _DEFAULT.guests_per_address
     requests: RateSettings = _rate(_DEFAULT.requests)
     appends: RateSettings = _rate(_DEFAULT.appends)
     subscribes: RateSettings = _rate(_DEFAULT.subscribes)
