@@ -45,6 +45,7 @@ class Consumers(Ways):
         stored = await self._read(consumer_cursors.check, caller, key, seq)
         if stored is None or len(self._unwritten) >= MOST_WAITING:
             self._unwritten.note_written(key, trio.current_time())
+            self._news.set()  # for that to be forgotten
             stored = await self._write(consumer_cursors.begin, caller, key, seq)
         held = max(before, stored, self._waiting_seq(key))
         if seq <= held:
@@ -70,7 +71,7 @@ class Consumers(Ways):
                 await trio.sleep(PERIOD_S)
                 self._news = trio.Event()
                 await self._write_due()
-                if len(self._unwritten):
+                if len(self._unwritten) or self._unwritten.recent:
                     self._news.set()
 
     async def aclose(self) -> None:

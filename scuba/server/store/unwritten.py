@@ -16,6 +16,11 @@ class Unwritten:
         """Return how many cursors wait."""
         return len(self._marks)
 
+    @property
+    def recent(self) -> int:
+        """How many cursors are remembered for having been written; `take` forgets the older."""
+        return len(self._written_at)
+
     def get(self, key: CursorKey) -> Mark | None:
         """Return what waits of a cursor."""
         return self._marks.get(key)

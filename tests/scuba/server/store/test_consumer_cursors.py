@@ -203,3 +203,15 @@ async def test_what_cannot_be_written_waits_for_the_next_second(
 
         assert failed == 2
         nursery.cancel_scope.cancel()
+
+
+async def test_cursors_that_rest_cost_no_memory() -> None:
+    async with open_world() as world:
+        ada, thread_id = await read_by_ada(world)
+        for number in range(MOST_CONSUMERS):
+            await world.store.consumers.put(ada, thread_id, f"c{number}", number % 2)
+            await world.store.consumers.put(ada, thread_id, f"c{number}", 3)
+        unwritten = world.store.consumers._unwritten  # what it holds is the point
+        with trio.fail_after(10):
+            while len(unwritten) or unwritten.recent:  # noqa: ASYNC110  # nobody tells
+                await trio.sleep(0.1)

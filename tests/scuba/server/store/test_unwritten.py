@@ -54,6 +54,7 @@ class UnwrittenRules(RuleBasedStateMachine):
         assert len(due) == len(self.unwritten)
         for key, _ in due:
             self.written_at[key] = self.now
+        assert self.unwritten.recent == len(due)
 
     @invariant()
     def the_newest_is_stored_or_waits(self) -> None:
