@@ -1,6 +1,5 @@
 """The subscriptions of one socket: taken, refused, served in turn, and lost (8.3 to 8.6)."""
 
-from collections.abc import Iterable
 from math import ceil
 
 import msgspec
@@ -8,11 +7,11 @@ import msgspec
 from scuba import wire
 from scuba.errors import Problem
 from scuba.server.rates import Buckets
-from scuba.server.socket.frames import EVENTS_A_FRAME, events_frame, fitting, write_frame
+from scuba.server.socket.frames import EVENTS_A_FRAME, Parcel, pack, write_frame
 from scuba.server.socket.outlet import Outlet
 from scuba.server.socket.parts import SocketParts
 from scuba.server.socket.subscription import Reader, Subscription
-from scuba.server.socket.tail import Line, line
+from scuba.server.socket.tail import line
 from scuba.server.store import Caller
 
 
@@ -122,12 +121,12 @@ class Following:
                 if error.code != "thread_not_found":
                     raise
                 self._lost(subscription)
-        lines = await self._next(subscription) if subscription.open else []
-        if lines and subscription.open:
-            subscription.cursor = lines[-1].seq
-            await self._outlet.text(events_frame(subscription.thread_id, lines))
+        parcel = await self._next(subscription) if subscription.open else None
+        if parcel is not None and parcel.seq is not None and subscription.open:
+            subscription.cursor = parcel.seq
+            await self._outlet.parcel(parcel)
         if subscription.open:
-            await self._go_on(subscription, progress=bool(lines))
+            await self._go_on(subscription, progress=parcel is not None)
 
     async def _go_on(self, subscription: Subscription, *, progress: bool) -> None:
         goal = subscription.due()
@@ -138,18 +137,20 @@ class Following:
             caught_up = wire.ServerCaughtUp(thread_id=subscription.thread_id, seq=goal)
             await self._outlet.text(write_frame(caught_up))
 
-    async def _next(self, subscription: Subscription) -> list[Line]:
-        """Return what one frame holds of what comes next, up to the goal first."""
-        if not subscription.behind:
-            return []
+    async def _next(self, subscription: Subscription) -> Parcel | None:
+        """Return the frame that comes next, up to the goal first; None when nothing does."""
+        if not subscription.behind or subscription.cursor == subscription.goal:
+            return None
         me, after, room = self._caller.id, subscription.cursor, self._limits.frame_bytes
-        lines = subscription.followed.tail.after(after, me, EVENTS_A_FRAME)
-        if lines is None:
+        parcel = subscription.followed.tail.parcel(after, me, subscription.goal, room)
+        if parcel is None or not parcel.count:  # another server's are in the log only
             events = await self._store.read(
                 me, subscription.thread_id, after, limit=EVENTS_A_FRAME, max_bytes=room
             )
             lines = [line(event, me) for event in events]
-        return fitting(_up_to(subscription.goal, lines), room)
+            goal = subscription.head if subscription.goal is None else subscription.goal
+            parcel = pack(subscription.thread_id, lines, goal, room)
+        return parcel if parcel.count else None
 
     # --- both ----------------------------------------------------------------------------------
 
@@ -162,7 +163,7 @@ class Following:
                 break
         if role is None:
             raise Problem(404, "thread_not_found", "no such thread")
-        subscription.settle(doubts)
+        subscription.settle(doubts, last_seq)
         return last_seq
 
     def _lost(self, subscription: Subscription) -> None:
@@ -188,7 +189,3 @@ def refusal(error: Problem, *, thread_id: str | None, ref: str | None) -> wire.S
     fields = {name: value for name, value in error.fields.items() if name in known}
     frame = wire.ServerError(code=error.code, detail=error.detail, thread_id=thread_id, ref=ref)
     return msgspec.structs.replace(frame, **fields)
-
-
-def _up_to(goal: int | None, lines: Iterable[Line]) -> list[Line]:
-    return [line for line in lines if goal is None or line.seq <= goal]

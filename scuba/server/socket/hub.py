@@ -5,11 +5,14 @@ from typing import assert_never
 
 from scuba import wire
 from scuba.server.socket.subscription import Followed, Reader, Subscription
+from scuba.server.socket.tail import Tails
 from scuba.server.store import (
     AccessChanged,
     Change,
     Committed,
     GrantChanged,
+    Missed,
+    Moved,
     PrincipalDisabled,
     TokenEnded,
 )
@@ -23,6 +26,7 @@ class Hub:
 
     def __init__(self) -> None:
         self._followed: dict[str, Followed] = {}
+        self._tails = Tails()
         self._readers: defaultdict[str, set[Reader]] = defaultdict(set)
         self.connected = 0
         """Sockets, those included that have not said who they are."""
@@ -55,7 +59,9 @@ class Hub:
 
     def follow(self, thread_id: str, reader: Reader) -> Subscription:
         """Return a new subscription, in doubt and not started."""
-        followed = self._followed.setdefault(thread_id, Followed())
+        followed = self._followed.get(thread_id)
+        if followed is None:
+            followed = self._followed[thread_id] = Followed(thread_id)
         subscription = Subscription(thread_id, reader, followed)
         followed.subscriptions.add(subscription)
         return subscription
@@ -67,6 +73,7 @@ class Hub:
         followed.subscriptions.discard(subscription)
         if not followed.subscriptions and self._followed.get(thread_id) is followed:
             del self._followed[thread_id]
+            self._tails.drop(followed.tail)
 
     # --- the store -----------------------------------------------------------------------------
 
@@ -87,6 +94,10 @@ class Hub:
             case PrincipalDisabled(principal_id):
                 for reader in self._readers.get(principal_id, ()):
                     reader.end(wire.Close.REFUSED, "this principal is disabled")
+            case Moved(thread_id, last_seq):
+                self._moved(thread_id, last_seq)
+            case Missed():
+                self._missed()
             case _:
                 assert_never(change)
 
@@ -94,8 +105,15 @@ class Hub:
         followed = self._followed.get(thread_id)
         if followed is None or not events:
             return
-        followed.tail.add(events)
-        followed.head = max(followed.head, events[-1].seq)
+        self._tails.add(followed.tail, events)
+        self._moved(thread_id, events[-1].seq)
+
+    def _moved(self, thread_id: str, last_seq: int) -> None:
+        """Wake who follows; what the tail lacks they read from the log."""
+        followed = self._followed.get(thread_id)
+        if followed is None:
+            return
+        followed.head = max(followed.head, last_seq)
         for subscription in followed.subscriptions:
             if subscription.started:
                 subscription.reader.moved(subscription)
@@ -107,3 +125,10 @@ class Hub:
                 for subscription in followed.subscriptions:
                     if principal_id in (None, subscription.reader.principal_id):
                         subscription.doubt()
+
+    def _missed(self) -> None:
+        """Have every socket look at its token, its grants, and the threads that it follows."""
+        for reader in self.readers():
+            reader.token_moved()
+            reader.grants_moved()
+        self._access_changed(None, None)

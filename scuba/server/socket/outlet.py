@@ -8,25 +8,26 @@ from typing import Any
 import trio
 
 from scuba import wire
-from scuba.server.socket.frames import write_frame
+from scuba.server.socket.frames import Parcel, write_frame
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-MOST_WAITING = 262_144
-"""Characters of answers in hand before the reader has to wait for the writer."""
+MOST_WAITING_BYTES = 262_144
+"""Answers in hand before the reader has to wait for the writer."""
 
 
 class Outlet:
     """Holds answers until the writer sends them. Only the writer calls what awaits, but `room`."""
 
-    def __init__(self, send: Send, *, heartbeat_s: float, pings: bool) -> None:
-        self._send, self._heartbeat_s, self._pings = send, heartbeat_s, pings
-        self._waiting: deque[str] = deque()
+    def __init__(self, send: Send, *, heartbeat_s: float, pings: bool, frames: bool) -> None:
+        self._send, self._heartbeat_s = send, heartbeat_s
+        self._pings, self._frames = pings, frames
+        self._waiting: deque[bytes] = deque()
         self._waiting_size = 0
         self._work = trio.Event()
         self._drained = trio.Event()
         self._sent_at = trio.current_time()
-        self._beat_at = self._sent_at + heartbeat_s
+        self._beat_due = False
 
     def put(self, frame: wire.ServerFrame) -> None:
         """Have a frame sent before any event that is not on its way yet."""
@@ -41,7 +42,7 @@ class Outlet:
 
     async def room(self) -> None:
         """Return when the client has taken enough answers to be given more."""
-        while self._waiting_size >= MOST_WAITING:
+        while self._waiting_size >= MOST_WAITING_BYTES:
             self._drained = trio.Event()
             await self._drained.wait()
 
@@ -53,26 +54,41 @@ class Outlet:
             await self.text(text)
         self._drained.set()
 
-    async def text(self, text: str) -> None:
+    async def text(self, text: bytes) -> None:
         """Send one text frame. Raises OSError when the peer has gone."""
+        await self.parcel(Parcel(text))
+
+    async def parcel(self, parcel: Parcel) -> None:
+        """Send one frame that others may be sending too. Raises OSError when the peer has gone."""
         self._sent_at = trio.current_time()
-        await self._send({"type": "websocket.send", "text": text})
+        if self._frames:
+            await self._send({"type": "websocket.send", "frame": parcel.frame})
+        else:
+            await self._send({"type": "websocket.send", "text": parcel.text.decode()})
 
     async def rest(self) -> None:
         """Return when there is work, or a heartbeat is due."""
-        with trio.move_on_at(self._beat_at):
-            await self._work.wait()
+        await self._work.wait()
         self._work = trio.Event()
+
+    async def pulse(self) -> None:
+        """Have a heartbeat sent each time that one is due, until cancelled.
+
+        A task of its own, so that the writer has no deadline to set whenever it rests.
+        """
+        while True:
+            await trio.sleep(self._heartbeat_s)
+            self._beat_due = True
+            self.wake()
 
     async def beat(self) -> None:
         """Send what keeps the connection visibly alive, if it is time to."""
-        now = trio.current_time()
-        if now < self._beat_at:
+        if not self._beat_due:
             return
-        self._beat_at = now + self._heartbeat_s
+        self._beat_due = False
         if self._pings:
             await self._send({"type": "websocket.ping"})
-        if self._sent_at <= now - self._heartbeat_s:
+        if self._sent_at <= trio.current_time() - self._heartbeat_s:
             await self.text(write_frame(wire.ServerHeartbeat(time=utc_now())))
 
 

@@ -32,8 +32,8 @@ class Reader(Protocol):
 class Followed:
     """A thread that has subscriptions: its newest events and how far its log goes."""
 
-    def __init__(self) -> None:
-        self.tail = Tail()
+    def __init__(self, thread_id: str) -> None:
+        self.tail = Tail(thread_id)
         self.head = 0
         self.subscriptions: set[Subscription] = set()
 
@@ -49,6 +49,7 @@ class Subscription:
     def __init__(self, thread_id: str, reader: Reader, followed: Followed) -> None:
         self.thread_id, self.reader, self.followed = thread_id, reader, followed
         self.cursor = 0
+        self._seen_head = 0
         self.goal: int | None = None
         """The head at subscribe time; None once its `caught_up` was sent."""
         self.started = False
@@ -69,7 +70,15 @@ class Subscription:
     @property
     def behind(self) -> bool:
         """Whether the log goes further than what was sent."""
-        return self.cursor < self.followed.head
+        return self.cursor < self.head
+
+    @property
+    def head(self) -> int:
+        """How far events may be sent: what was told, or there when the role was looked up.
+
+        The log may go further already; then what ends this access may have been told as little.
+        """
+        return max(self.followed.head, self._seen_head)
 
     def doubt(self) -> None:
         """Send nothing more until the role was looked up again."""
@@ -77,14 +86,15 @@ class Subscription:
         if self.started:
             self.reader.moved(self)
 
-    def settle(self, doubts: int) -> None:
-        """The role was looked up after `doubts` had been counted, and it may read."""
+    def settle(self, doubts: int, head: int) -> None:
+        """The role was looked up after `doubts` had been counted: it may read up to `head`."""
         self._settled = doubts
+        self._seen_head = max(self._seen_head, head)
 
     def start(self, after: int, head: int) -> None:
         """Begin to send what comes after `after`; `head` is where the log ends now."""
         self.cursor, self.goal, self.started = after, head, True
-        self.followed.head = max(self.followed.head, head)
+        self._seen_head = max(self._seen_head, head)
         self.reader.moved(self)
 
     def due(self) -> int | None:

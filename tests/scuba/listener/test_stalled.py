@@ -9,8 +9,10 @@ from dataclasses import replace
 import httpx
 import pytest
 import trio
+import wsproto.events as ws
+from wsproto.connection import Connection, ConnectionType
 
-from scuba.listener import ConnectionGone, ListenerConfig, Receive, Scope, Send
+from scuba.listener import ConnectionGone, ListenerConfig, Receive, Scope, Send, Stalled
 from tests.kit.listening import Served, serving, tls_pair
 from tests.scuba.listener.test_websocket import UPGRADE
 
@@ -88,6 +90,34 @@ async def test_a_stalled_peer_loses_its_connection_and_nobody_else_does(request_
 
     assert isinstance(error, ConnectionGone)
     assert 0.5 <= waited_s < 5
+
+
+async def test_a_peer_that_reads_again_at_the_last_moment_hears_why_it_is_closed() -> None:
+    """Chapter 8.8: closed as a laggard, with every frame before it whole."""
+    app = Flood()
+    config = replace(SOON, ws_laggard_code=4408)
+    with trio.fail_after(15):
+        async with serving(app, config) as served, await stall(served, UPGRADE) as late:
+            await app.stalled()
+            await trio.sleep(config.write_s + 0.3)
+            heard, data = Connection(ConnectionType.CLIENT), b""
+            while b"\r\n\r\n" not in data:
+                data += bytes(await late.receive_some())
+            heard.receive_data(data.partition(b"\r\n\r\n")[2])
+            texts, closed = 0, None
+            while closed is None:
+                for event in heard.events():
+                    if isinstance(event, ws.TextMessage):
+                        texts += event.message_finished
+                    elif isinstance(event, ws.CloseConnection):
+                        closed = event
+                if closed is None:
+                    heard.receive_data(bytes(await late.receive_some(65_536)))
+            [(_, error)] = app.ended
+
+    assert (closed.code, closed.reason) == (4408, "too slow a reader")
+    assert texts == app.sent + 1  # the one that stalled came whole
+    assert isinstance(error, Stalled)
 
 
 async def test_a_stalled_peer_under_tls_loses_its_connection() -> None:

@@ -14,7 +14,15 @@ from trio_websocket import (
 )
 from wsproto.connection import Connection, ConnectionType
 
-from scuba.listener import ConnectionGone, ListenerConfig, Message, Receive, Scope, Send
+from scuba.listener import (
+    ConnectionGone,
+    ListenerConfig,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    text_frame,
+)
 from tests.kit.listening import PLAIN, Client, MemoryStream, connect
 
 ACCEPT: Message = {"type": "websocket.accept"}
@@ -224,6 +232,16 @@ async def test_text_and_bytes_pass_both_ways(nursery: trio.Nursery) -> None:
     for message in ("héllo", b"\x00\xff", "", b""):
         await socket.send_message(message)
         assert await socket.get_message() == message
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 65_535, 65_536, 524_288])
+async def test_a_frame_made_once_arrives_as_its_text(nursery: trio.Nursery, size: int) -> None:
+    text = "é" * (size // 2) + "x" * (size % 2)
+    frame = text_frame(text.encode())
+    app = Chat(*[{"type": "websocket.send", "frame": frame}] * 2)
+    socket = await dial(nursery, app, max_message_size=1_000_000)
+
+    assert [await socket.get_message() for _ in range(2)] == [text, text]
 
 
 async def test_a_message_in_pieces_arrives_whole(nursery: trio.Nursery) -> None:

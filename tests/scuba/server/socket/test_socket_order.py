@@ -1,5 +1,6 @@
 """Appends, revokes, grants, subscribes in any order: gapless, once each, none after a revoke."""
 
+import math
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from tests.kit.peer import BarePeer
 
 ADA = wire.Principal(principal_id="user-ada", kind="user")
 THREADS = ("thr_a", "thr_b")
+TOKEN = f"bubble_user_{'t' * 43}"
 
 
 class Log:
@@ -32,8 +34,11 @@ class ModelStore:
     """Two logs in plain lists. Each look at them takes some turns of the scheduler."""
 
     log_epoch = "e-1"
+    cursor_key = bytes(32)
+    consumers = None
 
     def __init__(self, turns: list[int]) -> None:
+        self.identities = self
         self.logs = {thread: Log() for thread in THREADS}
         self._listeners: list[Callable[[Change], None]] = []
         self._turns = turns
@@ -46,9 +51,9 @@ class ModelStore:
         await self._wait()
         return Caller(ADA, "tok_1")
 
-    async def whoami(self, caller: Caller) -> wire.WhoAmI:
+    async def left_s(self, caller: Caller) -> float:
         await self._wait()
-        return wire.WhoAmI(principal=ADA, grants=[])
+        return math.inf
 
     async def role_on(self, caller: Caller, thread_id: str) -> tuple[str | None, int]:
         await self._wait()
@@ -172,7 +177,7 @@ async def test_whatever_happens_in_whatever_order(
     app = make_app(cast("Store", store), ServerConfig())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watcher.run, app)
-        watcher.send("client.auth", token="t")
+        watcher.send("client.auth", token=TOKEN)
         await _pause(0)
         for thread in THREADS:
             store.append(thread, 300)
@@ -221,7 +226,7 @@ async def test_what_was_read_while_access_ended_is_not_sent(nursery: trio.Nurser
     store.append("thr_a", 300)
     watcher = Watcher(store)
     nursery.start_soon(watcher.run, make_app(cast("Store", store), ServerConfig()))
-    watcher.send("client.auth", token="t")
+    watcher.send("client.auth", token=TOKEN)
     watcher.send("client.subscribe", threadId="thr_a", after=0)
     await store.looking.wait()
     store.set_readable("thr_a", readable=False)
@@ -254,7 +259,7 @@ async def test_what_is_said_while_a_reader_at_the_head_subscribes_comes(
     store.append("thr_a", 3)
     watcher = Watcher(store)
     nursery.start_soon(watcher.run, make_app(cast("Store", store), ServerConfig()))
-    watcher.send("client.auth", token="t")
+    watcher.send("client.auth", token=TOKEN)
     watcher.send("client.subscribe", threadId="thr_a", after=3)
     await store.looked.wait()
     store.append("thr_a", 3)

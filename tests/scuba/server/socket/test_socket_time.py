@@ -1,6 +1,7 @@
 """The socket against the clock: nobody waits longer than the protocol says."""
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -9,21 +10,26 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from scuba import wire
+from scuba.errors import Problem
 from scuba.server import ServerConfig, make_app
 from scuba.server.store import Caller, Change, Committed, Store, TokenEnded
 from tests.kit.peer import BarePeer
 
 THREAD = "thr_quiet"
+TOKEN = f"bubble_user_{'t' * 43}"
 
 
 class QuietStore:
     """A store with one token and one thread that uses no thread of the machine."""
 
     log_epoch = "e-1"
+    cursor_key = bytes(32)
+    consumers = None
 
     def __init__(self) -> None:
         self.listeners: list[Callable[[Change], None]] = []
-        self.tokens = {"good"}
+        self.tokens = {TOKEN}
+        self.identities = self
         self.log: list[wire.Envelope] = []
         self.reads = 0
 
@@ -40,9 +46,11 @@ class QuietStore:
         principal = wire.Principal(principal_id="user-ada", kind="user")
         return Caller(principal, "tok_1") if token in self.tokens else None
 
-    async def whoami(self, caller: Caller) -> wire.WhoAmI:
+    async def left_s(self, caller: Caller) -> float:
         await trio.lowlevel.checkpoint()
-        return wire.WhoAmI(principal=caller.principal, grants=[])
+        if not self.tokens:
+            raise Problem(401, "unauthenticated", "the token has ended")
+        return math.inf
 
     async def role_on(self, caller: Caller, thread_id: str) -> tuple[str, int]:
         await trio.lowlevel.checkpoint()
@@ -83,7 +91,7 @@ class Line:
 
     async def greet(self) -> None:
         assert (await self.peer.next())["type"] == "websocket.accept"
-        self.peer.send("client.auth", token="good")
+        self.peer.send("client.auth", token=TOKEN)
         assert (await self.peer.next())["type"] == "server.ready"
 
     async def follow(self, after: int = 0) -> None:
@@ -178,7 +186,7 @@ async def test_a_stop_tells_every_client_and_does_not_wait_for_the_deaf(
     nursery.start_soon(deaf.run, line.app)
     await line.greet()
     await deaf.next()
-    deaf.send("client.auth", token="good")
+    deaf.send("client.auth", token=TOKEN)
     await deaf.next()
     deaf.flowing = trio.Event()
     await line.app.stop()
@@ -203,7 +211,7 @@ async def test_a_laggard_misses_nothing_and_holds_up_nobody(
     line.peer.flowing = trio.Event()
     quick = BarePeer()
     nursery.start_soon(quick.run, line.app)
-    quick.send("client.auth", token="good")
+    quick.send("client.auth", token=TOKEN)
     quick.send("client.subscribe", threadId=THREAD, after=0)
     for _ in range(50):
         line.store.append(100)

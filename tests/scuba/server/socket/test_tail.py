@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scuba import wire
-from scuba.server.socket.frames import events_frame, fitting, snapshot_frames
-from scuba.server.socket.tail import EVENTS, SIZE_BYTES, Line, Tail, line
+from scuba.server.socket.frames import Line, events_frame, fitting, snapshot_frames
+from scuba.server.socket.tail import EVENTS, SIZE_BYTES, Tail, Tails, line
 
 
 def event(seq: int, author: str = "bot", key: str | None = "k", size: int = 2) -> wire.Envelope:
@@ -21,7 +21,7 @@ def event(seq: int, author: str = "bot", key: str | None = "k", size: int = 2) -
 
 def test_a_key_is_shown_to_its_author_only() -> None:
     """Chapter 5.1."""
-    tail = Tail()
+    tail = Tail("thr_1")
     tail.add([event(1), event(2, key=None)])
 
     for lines in (tail.after(0, "bot", 9), [line(event(1), "bot")]):
@@ -36,7 +36,7 @@ def test_a_key_is_shown_to_its_author_only() -> None:
 def test_a_tail_tells_all_after_a_seq_or_that_it_cannot(
     steps: list[tuple[int, bool]], after: int
 ) -> None:
-    tail, log = Tail(), list[int]()
+    tail, log = Tail("thr_1"), list[int]()
     for count, hole in steps:
         start = (log[-1] if log else 0) + (2 if hole else 1)
         new = list(range(start, start + count))
@@ -52,13 +52,54 @@ def test_a_tail_tells_all_after_a_seq_or_that_it_cannot(
 
 
 def test_a_tail_is_bounded_by_bytes() -> None:
-    tail = Tail()
-    for seq in range(1, 20):
-        tail.add([event(seq, size=60_000)])
+    tail = Tail("thr_1")
+    for seq in range(1, 40):
+        tail.add([event(seq, size=100_000)])
 
-    kept = next(n for n in range(20) if tail.after(n, "bot", 99) is not None)
-    assert (19 - kept) * 60_000 <= SIZE_BYTES
-    assert tail.after(19, "bot", 99) == []
+    kept = next(n for n in range(40) if tail.after(n, "bot", 99) is not None)
+    assert (39 - kept) * 200_000 <= SIZE_BYTES
+    assert tail.after(39, "bot", 99) == []
+    assert 0 < tail.size_bytes <= SIZE_BYTES
+
+
+def test_readers_at_one_place_share_one_frame() -> None:
+    """Chapter 8.8; but a key is for its author only (5.1)."""
+    tail = Tail("thr_1")
+    tail.add([event(1), event(2)])
+
+    ada, eve, author = (tail.parcel(0, who, None, 9_999) for who in ("ada", "eve", "bot"))
+    assert ada is eve
+    assert ada is not None
+    assert author is not None
+    assert (ada.seq, ada.count) == (author.seq, author.count) == (2, 2)
+    assert b'"key"' not in ada.text
+    assert b'"key":"k"' in author.text
+    assert ada.frame.endswith(ada.text)
+
+
+def test_a_frame_ends_at_the_goal_and_is_made_anew_after_each_event() -> None:
+    tail = Tail("thr_1")
+    tail.add([event(1), event(2)])
+    shorter, longer = (tail.parcel(0, "ada", goal, 9_999) for goal in (1, None))
+    tail.add([event(3)])
+    newest = tail.parcel(0, "ada", None, 9_999)
+
+    assert [each and each.seq for each in (shorter, longer, newest)] == [1, 2, 3]
+    assert Tail("thr_2").parcel(0, "ada", None, 9_999) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 5_000)), max_size=60))
+def test_all_tails_together_are_bounded(steps: list[tuple[int, int]]) -> None:
+    """Chapter 8.8: many threads cost no more memory than said."""
+    tails, each = Tails(most_bytes=20_000), [Tail(f"thr_{n}") for n in range(5)]
+    for seq, (which, size) in enumerate(steps, 1):
+        tails.add(each[which], [event(seq, size=size)])
+
+        assert tails.size_bytes == sum(tail.size_bytes for tail in each) <= 20_000
+        assert each[which].parcel(seq - 1, "ada", None, 9_999) is not None  # the newest stays
+    for tail in each:
+        tails.drop(tail)
+    assert tails.size_bytes == 0
 
 
 @given(st.lists(st.integers(1, 3_000), min_size=1, max_size=300), st.integers(1_100, 20_000))
