@@ -63,11 +63,7 @@ def begin(w: Write, caller: Caller, key: CursorKey, seq: int) -> int:
 
 
 def keep(w: Write, marks: Iterable[tuple[CursorKey, Mark]]) -> None:
-    """Store where cursors stand, each only if that is further than before.
-
-    In one order on every server, so that two never wait for each other.
-    """
-    by_key = sorted(marks, key=lambda pair: msgspec.structs.astuple(pair[0]))
+    """Store where cursors stand, each only if that is further than before."""
     w.many(
         "INSERT INTO consumer_cursors (thread_id, principal_id, consumer, seq, updated_at)"
         " VALUES (?, ?, ?, ?, ?) ON CONFLICT (thread_id, principal_id, consumer)"
@@ -75,7 +71,7 @@ def keep(w: Write, marks: Iterable[tuple[CursorKey, Mark]]) -> None:
         " WHERE consumer_cursors.seq < excluded.seq",
         [
             (key.thread_id, key.principal_id, key.consumer, mark.seq, mark.updated_at)
-            for key, mark in by_key
+            for key, mark in marks
         ],
     )
 

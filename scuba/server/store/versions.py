@@ -74,8 +74,6 @@ def add(
 
     Raises Problem 409 `key_conflict`, 412 `version_conflict`, and as for an append (6.4).
     """
-    # Whoever else adds one now, on another server too, waits here until this is committed.
-    w.run("UPDATE artifacts SET name = name WHERE artifact_id = ?", (artifact_id,))
     artifact, at, kept = _admit(w, caller, artifact_id, asked)
     media_type = asked.media_type or artifact.media_type
     if kept is not None:

@@ -8,7 +8,7 @@ import trio
 from actors.events import Role
 from scuba import wire
 from scuba.errors import Problem
-from scuba.server.store import Caller
+from scuba.server.store import Caller, consumers, unwritten
 from scuba.server.store.consumer_cursors import MOST_CONSUMERS
 from scuba.server.store.consumers import Consumers
 from tests.kit.store import World, open_world, problem, refused, text
@@ -138,20 +138,26 @@ async def test_cursors_are_listed_by_name_a_page_at_a_time() -> None:
 # --- when it is written ------------------------------------------------------------------------
 
 
-async def test_many_moves_are_one_write_a_second_and_all_are_seen_at_once() -> None:
+def period(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Have a cursor written so often."""
+    monkeypatch.setattr(consumers, "PERIOD_S", seconds)
+    monkeypatch.setattr(unwritten, "PERIOD_S", seconds)
+
+
+async def test_many_moves_are_seen_at_once_and_wait_to_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Chapter 10."""
+    period(monkeypatch, 3_600)
     async with open_world() as world:
         ada, thread_id = await read_by_ada(world, 60)
-        commits: list[int] = []
         for seq in range(1, 61):
             await world.store.consumers.put(ada, thread_id, "default", seq)
             assert await shown(world, ada, thread_id) == {("ada", "default"): seq}
-            commits.append((await stored(world))[("ada", "default")])
-        # The first is stored with its cursor; the rest wait, unless this took a second and more.
-        assert len(set(commits)) <= 3
-        with trio.fail_after(10):
-            while await stored(world) != {("ada", "default"): 60}:  # noqa: ASYNC110  # nobody tells
-                await trio.sleep(0.1)
+            assert await stored(world) == {("ada", "default"): 1}  # it is new: stored at once
+        await world.store.consumers.aclose()
+
+        assert await stored(world) == {("ada", "default"): 60}
 
 
 async def test_closing_the_store_writes_what_waits(tmp_path: Path) -> None:
@@ -180,10 +186,11 @@ async def test_a_cursor_written_by_another_server_is_not_set_back() -> None:
 async def test_what_cannot_be_written_waits_for_the_next_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    period(monkeypatch, 0.1)
     async with open_world() as world, trio.open_nursery() as nursery:
         ada, thread_id = await read_by_ada(world)
         engine = world.store._engine  # its failure is what this is about
-        consumers, write, failed = Consumers(engine, world.clock), engine.write, 0
+        ours, write, failed = Consumers(engine, world.clock), engine.write, 0
 
         async def fail_once(work: object) -> object:
             nonlocal failed
@@ -192,26 +199,27 @@ async def test_what_cannot_be_written_waits_for_the_next_second(
                 raise Problem(503, "unavailable", "on order")
             return await write(work)  # type: ignore[arg-type]  # as it came
 
-        await consumers.put(ada, thread_id, "default", 1)
-        await consumers.put(ada, thread_id, "default", 6)
+        await ours.put(ada, thread_id, "default", 1)
+        await ours.put(ada, thread_id, "default", 6)
         monkeypatch.setattr(engine, "write", fail_once)
-        nursery.start_soon(consumers.run)
+        nursery.start_soon(ours.run)
         with trio.fail_after(10):
             while (await stored(world))[("ada", "default")] != 6:
-                assert await consumers.put(ada, thread_id, "default", 2) == 6
-                await trio.sleep(0.1)
+                assert await ours.put(ada, thread_id, "default", 2) == 6
+                await trio.sleep(0.02)
 
         assert failed == 2
         nursery.cancel_scope.cancel()
 
 
-async def test_cursors_that_rest_cost_no_memory() -> None:
+async def test_cursors_that_rest_cost_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    period(monkeypatch, 0.1)
     async with open_world() as world:
         ada, thread_id = await read_by_ada(world)
         for number in range(MOST_CONSUMERS):
             await world.store.consumers.put(ada, thread_id, f"c{number}", number % 2)
             await world.store.consumers.put(ada, thread_id, f"c{number}", 3)
-        unwritten = world.store.consumers._unwritten  # what it holds is the point
+        waiting = world.store.consumers._unwritten  # what it holds is the point
         with trio.fail_after(10):
-            while len(unwritten) or unwritten.recent:  # noqa: ASYNC110  # nobody tells
-                await trio.sleep(0.1)
+            while len(waiting) or waiting.recent:  # noqa: ASYNC110  # nobody tells
+                await trio.sleep(0.02)

@@ -176,4 +176,4 @@ class VersionRules(RuleBasedStateMachine):
 
 
 TestVersionRules = VersionRules.TestCase
-TestVersionRules.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestVersionRules.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
