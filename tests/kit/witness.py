@@ -1,6 +1,7 @@
 """Watches what a server says, and complains when its own description says otherwise."""
 
 import json
+import re
 from collections import Counter
 from functools import cache
 from typing import Any, cast
@@ -13,6 +14,8 @@ from starlette.routing import compile_path
 from scuba.listener import App, Message, Receive, Scope, Send
 from scuba.server.description import document, openapi
 
+_BELOW = re.compile(r"^.*?(/v1/|/healthz$|/readyz$)")
+"""What comes before it is the prefix of that server."""
 MOST_OF_A_KIND = 40
 """So many answers or frames of a kind are looked at; a flood has no more to tell."""
 
@@ -43,7 +46,8 @@ def _answer_rule(path: str, method: str, status: int, media: str) -> Draft202012
     item = openapi()["paths"][path]
     operation = item.get(method.lower())
     if operation is None:
-        assert status in (403, 405, 503), f"{method} {path} is not described, yet answers {status}"
+        refused = status in (403, 405, 503) or method == "OPTIONS"
+        assert refused, f"{method} {path} is not described, yet answers {status}"
         return None
     told = operation["responses"].get(str(status))
     assert told is not None, f"{method} {path} answers {status}, which is not described"
@@ -58,6 +62,12 @@ def _answer_rule(path: str, method: str, status: int, media: str) -> Draft202012
     return Draft202012Validator(schema)
 
 
+def _unframed(frame: bytes) -> bytes:
+    """Return the text in a frame that the server made itself, for many sockets at once."""
+    head = {126: 4, 127: 10}.get(frame[1], 2)
+    return frame[head:]
+
+
 class Witness:
     """Wraps an app; `complaints` are the differences between what it said and its description."""
 
@@ -65,36 +75,34 @@ class Witness:
         self.complaints: list[str] = []
         self.seen: Counter[str] = Counter()
 
-    def wrap(self, inner: App, prefix: str = "") -> App:
+    def wrap(self, inner: App) -> App:
         """Return an app that does the same, watched."""
 
         async def watched(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "websocket":
                 await inner(scope, receive, self._watch_socket(send))
-            elif scope["type"] == "http" and scope["path"].startswith(prefix):
-                await inner(scope, receive, self._watch_answer(scope, prefix, send))
             else:
-                await inner(scope, receive, send)
+                await inner(scope, receive, self._watch_answer(scope, send))
 
         return watched
 
     def _watch_socket(self, send: Send) -> Send:
         async def watched(message: Message) -> None:
-            if message["type"] == "websocket.send" and message.get("text") is not None:
-                self._look_at_frame(message["text"])
+            if message["type"] == "websocket.send":
+                self._look_at_frame(message.get("text") or _unframed(message["frame"]))
             await send(message)
 
         return watched
 
-    def _look_at_frame(self, text: str) -> None:
+    def _look_at_frame(self, text: str | bytes) -> None:
         frame = json.loads(text)
         kind = f"{frame['type']} {len(frame)}"
         if self._again(kind):
             said = complaint(str(frame["type"]), frame)
             if said is not None:
-                self.complaints.append(f"{text[:300]}: {said}")
+                self.complaints.append(f"{text[:300]!r}: {said}")
 
-    def _watch_answer(self, scope: Scope, prefix: str, send: Send) -> Send:
+    def _watch_answer(self, scope: Scope, send: Send) -> Send:
         status, media, body = 0, "", bytearray()
 
         async def watched(message: Message) -> None:
@@ -106,15 +114,13 @@ class Witness:
             else:
                 body.extend(message.get("body", b""))
                 if not message.get("more_body"):
-                    self._look_at_answer(scope, prefix, status, media, bytes(body))
+                    self._look_at_answer(scope, status, media, bytes(body))
             await send(message)
 
         return watched
 
-    def _look_at_answer(
-        self, scope: Scope, prefix: str, status: int, media: str, body: bytes
-    ) -> None:
-        path = unquote(scope["path"]).removeprefix(prefix)
+    def _look_at_answer(self, scope: Scope, status: int, media: str, body: bytes) -> None:
+        path = _BELOW.sub(r"\1", unquote(scope["path"]))
         template = next((told for form, told in _paths() if form.match(path)), None)
         if template is None or not self._again(f"{scope['method']} {template} {status} {media}"):
             return
