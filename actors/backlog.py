@@ -1,24 +1,67 @@
-"""Which part of a thread's history a bot reads when it starts there.
+"""Which part of a thread's history a bot reads when it starts there: the policy matrix.
 
-The default policy of the first seed: without a checkpoint, what was said since the latest join;
-with one, what came after it. The other policies of the matrix get their place here.
+A thread without a checkpoint is a first join; so is one whose checkpoint is of another log, or from
+before the latest join. Every other start is a resumption.
 """
 
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from actors.events import Event
 from actors.messages import ThreadGranted
 from actors.ports import Position
 
+OnFirstJoin = Literal["since_joined", "catch_up", "skip_to_head"]
+OnResume = Literal["catch_up", "skip_to_head"]
 
-def floor(granted: ThreadGranted, checkpoint: Position | None, log_epoch: str) -> int:
-    """Return the seq up to which everything counts as settled.
 
-    A checkpoint of another log, or from before the latest join, does not count. The event at the
-    join is the join itself: a thread on which nothing was said since is not worth a call.
+class Backlog(msgspec.Struct, frozen=True, kw_only=True):
+    """What is done about what was said before the bot came."""
+
+    on_first_join: OnFirstJoin = "since_joined"
+    on_resume: OnResume = "catch_up"
+    max_replay: int = 50
+    """Events of history that are read, the newest; more when a run would be cut."""
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Where a thread is taken up."""
+
+    floor: int
+    """Everything at or below this seq counts as settled."""
+    skips: bool = False
+    """So does everything that is there already."""
+
+
+def start(
+    granted: ThreadGranted, checkpoint: Position | None, log_epoch: str, policy: Backlog
+) -> Start:
+    """Return where a thread is taken up.
+
+    The event at the join is the join itself: a thread on which nothing was said since is not worth
+    a call.
     """
-    if checkpoint is None or checkpoint.log_epoch != log_epoch:
-        return granted.joined_seq
-    return max(checkpoint.seq, granted.joined_seq)
+    settled = 0
+    if checkpoint is not None and checkpoint.log_epoch == log_epoch:
+        settled = checkpoint.seq
+    resumes = 0 < settled >= granted.joined_seq
+    how = policy.on_resume if resumes else policy.on_first_join
+    floor = granted.joined_seq if how == "since_joined" else settled
+    return Start(floor, skips=how == "skip_to_head" or policy.max_replay == 0)
+
+
+def after_crash(policy: Backlog) -> Backlog:
+    """Return the policy of a thread's next life in one process, which has skipped before."""
+    return msgspec.structs.replace(policy, on_resume="catch_up", max_replay=policy.max_replay or 50)
 
 
 def has_news(granted: ThreadGranted, floor_seq: int) -> bool:
     """Return whether the thread may hold events above the floor (9.1)."""
     return granted.last_seq is None or granted.last_seq > floor_seq
+
+
+def skipped(floor: int, window: Sequence[Event]) -> int:
+    """Return how many events between the floor and the window nobody reads."""
+    return max(0, window[0].seq - 1 - floor) if window else 0

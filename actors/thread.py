@@ -6,10 +6,12 @@ child's receiving task never waits for it.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 import trio
 
 from actors import backlog, leftovers
+from actors.backlog import Backlog
 from actors.conversation import Conversation, Effect, Fetch, Leave, Settle
 from actors.events import Agent
 from actors.log_ids import LogIds
@@ -68,18 +70,17 @@ class ThreadActor:
         *,
         own_principal_id: str,
         agent: Agent,
-        max_replay: int,
+        policy: Backlog,
         new_id: Callable[[], str],
     ) -> None:
         self._granted, self._thread_id = granted, granted.thread_id
         self._inbox, self._inbox_send, self._children = inbox, inbox_send, children
         self._log, self._journal, self._ids = log, journal, ids
-        self._max_replay = max_replay
-        checkpoint = journal.checkpoints().get(self._thread_id)
-        self._floor = backlog.floor(granted, checkpoint, log.log_epoch)
-        self._conversation = Conversation(
-            own_principal_id=own_principal_id, floor=self._floor, agent=agent, new_id=new_id
+        self._policy = policy
+        self._begin = partial(
+            Conversation, own_principal_id=own_principal_id, agent=agent, new_id=new_id
         )
+        self._conversation: Conversation
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until drained, or until cancelled. Started once the history has been read."""
@@ -96,14 +97,29 @@ class ThreadActor:
             self._children.close()
 
     async def _catch_up(self, nursery: trio.Nursery) -> int:
-        """Read the window of history above the floor; return the seq to follow from."""
-        if not backlog.has_news(self._granted, self._floor):
-            return self._floor
-        newest = max(1, self._max_replay)  # without replay, for the seq of the head alone
-        events = await self._log.window(self._thread_id, self._floor, newest)
-        if self._max_replay:
-            await self._step(EventsSeen(tuple(events)), nursery)
-        return max(events[-1].seq, self._floor) if events else self._floor
+        """Take the thread up where the policy says; return the seq to follow from."""
+        checkpoint = self._journal.checkpoints().get(self._thread_id)
+        start = backlog.start(self._granted, checkpoint, self._log.log_epoch, self._policy)
+        floor = await self._skip(start.floor) if start.skips else start.floor
+        self._conversation = self._begin(floor=floor)
+        if start.skips or not backlog.has_news(self._granted, floor):
+            return floor
+        newest = self._policy.max_replay
+        window = tuple(await self._log.window(self._thread_id, floor, newest))
+        _tell_skipped(backlog.skipped(floor, window))
+        await self._step(EventsSeen(window), nursery)
+        return max(window[-1].seq, floor) if window else floor
+
+    async def _skip(self, floor: int) -> int:
+        """Settle what nobody reads, so that the next start does not find it; return the head."""
+        head = self._granted.last_seq
+        if head is None:
+            newest = await self._log.window(self._thread_id, floor, 1)
+            head = newest[-1].seq if newest else floor
+        if head > floor:
+            _tell_skipped(head - floor)
+            await self._settle(head)
+        return max(head, floor)
 
     async def _serve(self, nursery: trio.Nursery) -> None:
         async for message in self._inbox:
@@ -145,3 +161,8 @@ class ThreadActor:
     async def _fetch(self, run_id: str) -> None:
         events = await self._log.run_events(self._thread_id, run_id)
         await self._inbox_send.send(RunFetched(run_id, tuple(events)))
+
+
+def _tell_skipped(count: int) -> None:
+    if count:
+        logger.info("skipped %d events that were there before", count)

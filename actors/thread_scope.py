@@ -13,6 +13,7 @@ import trio
 
 from actors import leftovers
 from actors.approval import ApprovalActor
+from actors.backlog import Backlog, after_crash
 from actors.events import Agent
 from actors.log_ids import LogIds, log_ids
 from actors.messages import (
@@ -40,8 +41,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """How a bot behaves on its threads."""
 
     own_principal_id: str
-    max_replay: int = 50
-    """Events of history read when a thread starts."""
+    backlog: Backlog = Backlog()
     cooperative_s: float = 10.0
     """An interrupt may take so long to be obeyed …"""
     drain_s: float = 8.0
@@ -69,6 +69,7 @@ class ThreadScope:
         self._outside = outside
         self._scope = trio.CancelScope()
         self._dismissed = False
+        self._is_first_life = True
         self._ids = LogIds(granted.thread_id)
         self._serving: trio.MemorySendChannel[ThreadInbox] | None = None
 
@@ -152,6 +153,7 @@ class ThreadScope:
 
     def _begin_anew(self) -> None:
         """Let the next life, if there is one, read its history and end what was left open."""
+        self._is_first_life = False
         left = (self._ids.run_id,) if self._ids.run_id else ()
         self._ids.run_id = self._ids.seq = None
         self.granted = msgspec.structs.replace(
@@ -200,6 +202,6 @@ class ThreadScope:
             self._ids,
             own_principal_id=policy.own_principal_id,
             agent=Agent(name=policy.own_principal_id, harness=harness.name, model=harness.model),
-            max_replay=policy.max_replay,
+            policy=policy.backlog if self._is_first_life else after_crash(policy.backlog),
             new_id=outside.new_id,
         )

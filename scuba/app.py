@@ -17,6 +17,7 @@ from pathlib import Path
 
 import trio
 
+from actors.backlog import Backlog
 from actors.ports import Refused, Unavailable
 from actors.root import Root
 from actors.thread_scope import Outside, Policy
@@ -97,7 +98,11 @@ async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], S
     scrub_environment(withheld)
     policy = Policy(
         own_principal_id=bubble.principal_id,
-        max_replay=settings.backlog.max_replay,
+        backlog=Backlog(
+            on_first_join=settings.backlog.on_first_join,
+            on_resume=settings.backlog.on_resume,
+            max_replay=settings.backlog.max_replay,
+        ),
         cooperative_s=settings.interrupt.cooperative_seconds,
         drain_s=settings.interrupt.drain_seconds,
     )

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from actors.backlog import OnFirstJoin, OnResume
 from scuba import mistakes
 from scuba.errors import ConfigError
 from scuba.mistakes import Mistake
@@ -104,8 +105,12 @@ class Logger(Section, frozen=True, kw_only=True):
 
 
 class Backlog(Section, frozen=True, kw_only=True):
-    """How much history a thread reads when it starts."""
+    """What a thread does about what was said before the bot came."""
 
+    on_first_join: OnFirstJoin = "since_joined"
+    """Without a checkpoint of this log since the latest join."""
+    on_resume: OnResume = "catch_up"
+    """With one."""
     max_replay: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 50
     """Newest events that are replayed; more when a run would be cut."""
 

@@ -7,6 +7,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from actors.backlog import Backlog
 from actors.conversation import Conversation
 from actors.events import RunFinished, Unknown
 from actors.harness import PermissionAsked, TextSaid
@@ -174,7 +175,7 @@ async def test_without_replay_only_what_is_said_from_now_on_is_answered(
     autojump_clock: MockClock,
 ) -> None:
     bot = Bot()
-    bot.policy = Policy(own_principal_id=BOT, max_replay=0)
+    bot.policy = Policy(own_principal_id=BOT, backlog=Backlog(max_replay=0))
     bot.log.grant(ROOM)
     bot.log._grants.clear()
     bot.log.say(ROOM, "before")

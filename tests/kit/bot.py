@@ -42,12 +42,12 @@ class Bot:
 
 
 @asynccontextmanager
-async def bot_in_room(bot: Bot | None = None) -> AsyncGenerator[Bot]:
-    """Run a bot that takes part in `ROOM`; cancelled when left."""
+async def bot_in_room(bot: Bot | None = None, **granted: object) -> AsyncGenerator[Bot]:
+    """Run a bot that takes part in `ROOM`, as `granted` says; cancelled when left."""
     bot = bot or Bot()
     with trio.fail_after(10_000):
         async with trio.open_nursery() as nursery:
-            bot.log.grant(ROOM)
+            bot.log.grant(ROOM, **granted)
             await nursery.start(bot.run)
             yield bot
             nursery.cancel_scope.cancel()
