@@ -13,7 +13,10 @@ REDACTED = "[redacted]"
 TEXT_LENGTH = 16_384
 """Most characters of one text in a log line; a traceback fits."""
 
-_TOKENS = re.compile(r"bubble_(?:agent|user)_[A-Za-z0-9_-]{4,}")
+_TOKENS = re.compile(
+    r"bubble_(?:agent|user)_[A-Za-z0-9_-]{4,}"
+    r"|\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+"  # a JWT
+)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _STEERING = re.compile(r"[\ud800-\udfff]|" + _CONTROLS.pattern)
 

@@ -13,8 +13,8 @@ from actors.ports import Refused, Unavailable
 from scuba import wire
 from scuba.bubble.address import Address
 from scuba.bubble.answers import decoded, failure
-from scuba.bubble.causes import cause_of
 from scuba.bubble.credential import Credential
+from scuba.causes import cause_of
 from scuba.errors import IdentityRefused
 from scuba.network import Body, Network
 from scuba.secret import Secret

@@ -11,7 +11,6 @@ from actors.ports import Unavailable
 from scuba import wire
 from scuba.bubble.answers import retry_after_s
 from scuba.bubble.backoff import Backoff
-from scuba.bubble.causes import cause_of
 from scuba.bubble.endings import Ending, Lost, least_wait_s, permanent
 from scuba.bubble.http import BubbleClient
 from scuba.bubble.outage import Outage
@@ -25,6 +24,7 @@ from scuba.bubble.socket import (
     dial,
     open_socket,
 )
+from scuba.causes import cause_of
 from scuba.errors import IdentityRefused, ScubaError
 
 logger = logging.getLogger(__name__)

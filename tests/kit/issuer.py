@@ -1,6 +1,7 @@
 """An OpenID Connect issuer on loopback: keys, discovery, tokens, and switches to misbehave."""
 
 import json
+import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from typing import Any
 
 import jwt
 import trio
+import trustme
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
@@ -102,14 +104,22 @@ class Issuer:
 
 
 @asynccontextmanager
-async def issuer() -> AsyncIterator[Issuer]:
-    """Serve an issuer on a free port of loopback until the block ends. Its URL ends in a slash."""
-    made = Issuer()
+async def issuer(certificate: trustme.LeafCert | None = None) -> AsyncIterator[Issuer]:
+    """Serve an issuer on a free port of loopback until the block ends. Its URL ends in a slash.
+
+    With a certificate it speaks TLS.
+    """
+    made, config = Issuer(), ListenerConfig()
+    if certificate is not None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        certificate.configure_cert(context)
+        config = ListenerConfig(ssl_context=context)
     listeners = await open_listener("127.0.0.1", 0)
-    made.url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/"
+    scheme = "http" if certificate is None else "https"
+    made.url = f"{scheme}://127.0.0.1:{listeners[0].socket.getsockname()[1]}/"
     async with trio.open_nursery() as nursery:
         never = trio.Event()
-        await nursery.start(partial(serve_asgi, made, listeners, ListenerConfig(), stop=never))
+        await nursery.start(partial(serve_asgi, made, listeners, config, stop=never))
         yield made
         nursery.cancel_scope.cancel()
 

@@ -152,9 +152,13 @@ def test_a_secret_is_in_no_line_however_it_comes(pretty: bool) -> None:
 
 
 def test_what_looks_like_a_token_is_redacted_though_nobody_registered_it(out: io.StringIO) -> None:
-    logging.getLogger("scuba").info("bubble_agent_Jm3x9-_k bubble_user_AAAABBBB bubble_bird")
+    jwt = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl"
+    logging.getLogger("scuba").info(
+        "bubble_agent_Jm3x9-_k bubble_user_AAAABBBB bubble_bird %s a.b.c eyJ.x", jwt
+    )
 
-    assert lines(out)[0]["message"] == f"{REDACTED} {REDACTED} bubble_bird"
+    told = f"{REDACTED} {REDACTED} bubble_bird {REDACTED} a.b.c eyJ.x"
+    assert lines(out)[0]["message"] == told
 
 
 def test_what_is_too_short_to_be_a_secret_does_not_spoil_the_log(out: io.StringIO) -> None:

@@ -1,6 +1,8 @@
 """What somebody at the door shows: read from the headers of a request or of an upgrade (2.2)."""
 
+import ipaddress
 from collections.abc import MutableMapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -48,6 +50,23 @@ def address(scope: Scope, *, trusted_proxy: bool) -> str:
     """Return where a request comes from: the peer, or what the trusted proxy says of it."""
     forwarded = header(scope, b"x-forwarded-for") if trusted_proxy else None
     if forwarded:
-        return forwarded.rpartition(",")[2].strip()
+        return _one_guest(forwarded.rpartition(",")[2].strip())
     client = scope.get("client")
-    return str(client[0]) if client else ""
+    return _one_guest(str(client[0])) if client else ""
+
+
+@lru_cache(maxsize=4_096)
+def _one_guest(address: str) -> str:
+    """Return what of an address tells one guest from another: of IPv6 the network, its first half.
+
+    Whoever has one such address has all of its network.
+    """
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))

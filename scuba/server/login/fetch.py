@@ -6,6 +6,7 @@ import httpcore
 import msgspec
 import trio
 
+from scuba.causes import cause_of
 from scuba.network import Body, Network, trusting_context
 from scuba.server.config import is_safe_url
 
@@ -39,7 +40,7 @@ async def fetch(url: str) -> Fetched:
     except trio.TooSlowError:
         raise FetchFailed(f"{url}: no answer within {FETCH_S:g} s") from None
     except FAILURES as error:
-        raise FetchFailed(f"{url}: {type(error).__name__} {error}") from error
+        raise FetchFailed(f"{url}: {cause_of(error)}") from error
 
 
 async def _get(url: str) -> Fetched:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import jwt
 import msgspec
@@ -109,6 +110,8 @@ class IssuerKeys:
         keys_at = found.get("jwks_uri")
         if not isinstance(keys_at, str) or not is_safe_url(keys_at):
             raise FetchFailed(f"{url} has no jwks_uri with https")
+        if urlsplit(keys_at).scheme != urlsplit(url).scheme:
+            raise FetchFailed(f"{url} has a jwks_uri of another scheme")
         return keys_at
 
 

@@ -85,8 +85,8 @@ def bind(w: Write, caller: Caller, principal_id: str, issuer: str, subject: str)
     """
     check_text("issuer", issuer, ISSUER_CHARACTERS)
     check_text("subject", subject, SUBJECT_CHARACTERS)
-    if find_principal(w, principal_id) is None:
-        raise principal_not_found()
+    if principal_id == SYSTEM.id or find_principal(w, principal_id) is None:
+        raise principal_not_found()  # nobody is the server itself
     if _bind(w, caller.id, principal_id, issuer, subject):
         return True
     row = w.one(
@@ -102,8 +102,10 @@ def act_as(w: Write, principal_id: str) -> Caller | None:
 
     Raises Problem 403 `principal_disabled`.
     """
-    known = PRINCIPAL_ID.fullmatch(principal_id) and find_principal(w, principal_id)
-    if not known:
+    if PRINCIPAL_ID.fullmatch(principal_id) is None or principal_id == SYSTEM.id:
+        return None
+    known = find_principal(w, principal_id)
+    if known is None:
         return None
     if known.disabled_at is not None:
         raise principal_disabled()

@@ -1,7 +1,10 @@
 """Fetching a document: from where it is safe, small, soon, and never from elsewhere (2.2)."""
 
+from pathlib import Path
+
 import pytest
 import trio
+import trustme
 
 from scuba.errors import Problem
 from scuba.server.config import is_safe_url
@@ -10,6 +13,8 @@ from scuba.server.login.fetch import LARGEST_BYTES, FetchFailed, fetch, max_age_
 from scuba.server.login.keys import IssuerKeys
 from tests.kit.issuer import issuer
 from tests.kit.sockets import open_sockets, until
+
+CONFIGURATION = ".well-known/openid-configuration"
 
 
 @pytest.mark.parametrize(
@@ -116,3 +121,20 @@ async def test_being_cancelled_leaves_nothing_open() -> None:
         assert scope.cancelled_caught
         await until(lambda: open_sockets() <= before)
         assert open_sockets() <= before
+
+
+async def test_tls_is_checked_against_what_the_system_trusts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    authority, stranger = trustme.CA(), trustme.CA()
+    bundle = tmp_path / "ca.pem"
+    async with issuer(authority.issue_cert("localhost", "127.0.0.1")) as made:
+        for trusted, works in ((authority, True), (stranger, False)):
+            trusted.cert_pem.write_to_path(str(bundle))
+            monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+            if works:
+                assert b"jwks_uri" in (await fetch(made.url + CONFIGURATION)).body
+                assert await IssuerKeys(made.oidc()).find("one", "RS256") is not None
+            else:
+                with pytest.raises(FetchFailed, match="CERTIFICATE_VERIFY_FAILED"):
+                    await fetch(made.url + CONFIGURATION)

@@ -204,6 +204,7 @@ async def test_a_caller_who_leaves_does_not_stop_the_others(autojump_clock: Mock
         {"jwks_uri": 7},
         {"jwks_uri": "http://issuer.test/keys"},
         {"jwks_uri": "file:///etc/passwd"},
+        {"jwks_uri": "http://127.0.0.1:9/keys"},
         {"jwks_uri": "https://user:pass@issuer.test/keys"},
         {"jwks_uri": "/keys"},
         {"jwks_uri": "https://[issuer/keys"},

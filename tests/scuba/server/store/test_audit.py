@@ -137,7 +137,7 @@ async def test_a_master_key_leaves_a_trace_each_time_and_unknown_ids_leave_none(
             caller = await world.store.identities.act_as("ada", request_id)
             assert caller is not None
             assert (caller.id, caller.token_id, caller.expires_at) == ("ada", None, None)
-        for nobody in ("eve", "", "a b", "x" * 200, "\0", "-"):
+        for nobody in ("eve", "system", "", "a b", "x" * 200, "\0", "-"):
             assert await world.store.identities.act_as(nobody, "req_3") is None
 
         found = (await rows(world))[before:]

@@ -185,7 +185,8 @@ async def test_binding_by_hand_takes_nothing_from_anybody() -> None:
         bind = world.store.identities.bind
 
         assert await refused(bind("eve", ISSUER, "x")) == (409, "principal_exists")
-        assert await refused(bind("nobody", ISSUER, "y")) == (404, "principal_not_found")
+        for nobody in ("nobody", "system"):
+            assert await refused(bind(nobody, ISSUER, "y")) == (404, "principal_not_found")
         assert await refused(bind("eve", ISSUER, "y\0")) == (400, "invalid_text")
         assert await refused(bind("eve", ISSUER, "y" * 256)) == (400, "invalid_json")
         assert (await known(world, says("x"))).id == "ada"
