@@ -9,13 +9,16 @@ from starlette.types import Receive, Scope, Send
 from scuba import wire
 from scuba.errors import Problem
 from scuba.server.config import ServerConfig
+from scuba.server.counts import Counts
 from scuba.server.http.border import Border
 from scuba.server.http.call import Parts
 from scuba.server.http.cursors import Cursors
 from scuba.server.http.routes import paths, refuse
 from scuba.server.http.uploads import Uploads
 from scuba.server.login import Logins
+from scuba.server.metrics import Metrics
 from scuba.server.rates import Buckets
+from scuba.server.readiness import Readiness
 from scuba.server.socket.app import SocketApp
 from scuba.server.socket.hub import Hub
 from scuba.server.socket.parts import SocketParts
@@ -28,15 +31,18 @@ class BubbleApp:
     def __init__(self, store: Store, config: ServerConfig) -> None:
         logins = Logins(store, config)
         hub = Hub()
-        self._sockets = SocketApp(SocketParts(store, config, logins, hub))
+        counts = Counts()
+        self.metrics = Metrics(counts, hub, store)
+        self._sockets = SocketApp(SocketParts(store, config, logins, hub, counts))
         parts = Parts(
             store=store,
             config=config,
             logins=logins,
-            cursors=Cursors(),
+            cursors=Cursors(store.cursor_key),
             requests=Buckets(config.requests),
             appends=Buckets(config.appends),
             uploads=Uploads(),
+            readiness=Readiness(store.check),
         )
         socket = WebSocketRoute(config.prefix + wire.Route.SOCKET, self._sockets)
         app = Starlette(
@@ -49,8 +55,12 @@ class BubbleApp:
             },
         )
         app.router.redirect_slashes = False
-        self._border = Border(app, config)
-        self._undo = (store.listen(logins.heard), store.listen(hub.heard))
+        self._border = Border(app, config, counts)
+        self._undo = (
+            store.listen(logins.heard),
+            store.listen(hub.heard),
+            store.listen(self.metrics.heard),
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request or socket."""

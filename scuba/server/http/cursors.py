@@ -4,10 +4,8 @@ import base64
 import binascii
 import hashlib
 import hmac
-import secrets
+import time
 from collections.abc import Callable
-
-import trio
 
 from scuba.errors import Problem
 
@@ -16,11 +14,13 @@ _MAC_BYTES = 16
 
 
 class Cursors:
-    """Seals what the store says about where a list goes on. The key lives and dies with it."""
+    """Seals what the store says about where a list goes on.
 
-    def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:
-        self._key = secrets.token_bytes(32)
-        self._clock = clock
+    Key and clock are those of all servers of one store, so that each opens what another sealed.
+    """
+
+    def __init__(self, key: bytes, clock: Callable[[], float] = time.time) -> None:
+        self._key, self._clock = key, clock
 
     def seal(self, place: str, bound: str) -> str:
         """Return a cursor that only `open` with the same `bound` understands."""

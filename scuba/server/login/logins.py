@@ -14,7 +14,7 @@ from scuba.server.credentials import Driver, driver_of
 from scuba.server.login.door import Visit
 from scuba.server.login.oidc import Verifier
 from scuba.server.rates import Buckets
-from scuba.server.store import Caller, Change, PrincipalDisabled, Store, TokenEnded
+from scuba.server.store import Caller, Change, Missed, PrincipalDisabled, Store, TokenEnded
 from scuba.server.store.refusals import unauthenticated
 
 KNOWN_S = 1.0
@@ -53,7 +53,7 @@ class Logins:
 
     def heard(self, change: Change) -> None:
         """Take one change of the store."""
-        if isinstance(change, TokenEnded | PrincipalDisabled):
+        if isinstance(change, TokenEnded | PrincipalDisabled | Missed):
             self._known.clear()
             self._endings += 1
 

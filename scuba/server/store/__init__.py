@@ -7,6 +7,8 @@ from scuba.server.store.changes import (
     Change,
     Committed,
     GrantChanged,
+    Missed,
+    Moved,
     PrincipalDisabled,
     TokenEnded,
 )
@@ -21,6 +23,8 @@ __all__ = [
     "Change",
     "Committed",
     "GrantChanged",
+    "Missed",
+    "Moved",
     "Place",
     "PrincipalDisabled",
     "Store",

@@ -25,21 +25,21 @@ SYSTEM = Caller(wire.Principal(principal_id="system", kind="system"))
 """The server itself: may do everything, takes part in nothing. For set-up code."""
 
 
-class Committed(msgspec.Struct, frozen=True):
+class Committed(msgspec.Struct, frozen=True, tag=True):
     """New events of one thread, in order and complete: `key` is for their author only."""
 
     thread_id: str
     events: tuple[wire.Envelope, ...]
 
 
-class GrantChanged(msgspec.Struct, frozen=True):
+class GrantChanged(msgspec.Struct, frozen=True, tag=True):
     """One row of a principal's grant log (9.1)."""
 
     principal_id: str
     change: wire.ServerGrant
 
 
-class AccessChanged(msgspec.Struct, frozen=True):
+class AccessChanged(msgspec.Struct, frozen=True, tag=True):
     """Somebody's access to this thread or its inheriting subthreads may have shrunk or changed.
 
     None stands for everybody, or for any thread. Ask `Store.role_on` before sending more (3.7).
@@ -49,16 +49,27 @@ class AccessChanged(msgspec.Struct, frozen=True):
     thread_id: str | None
 
 
-class TokenEnded(msgspec.Struct, frozen=True):
+class TokenEnded(msgspec.Struct, frozen=True, tag=True):
     """A token was revoked or got an earlier end: identify again (2.5)."""
 
     token_id: str
 
 
-class PrincipalDisabled(msgspec.Struct, frozen=True):
+class PrincipalDisabled(msgspec.Struct, frozen=True, tag=True):
     """Nothing more by or for this principal (2.1)."""
 
     principal_id: str
 
 
-Change = Committed | GrantChanged | AccessChanged | TokenEnded | PrincipalDisabled
+class Moved(msgspec.Struct, frozen=True, tag=True):
+    """Another server has appended to this thread: its log goes up to there now (16.4)."""
+
+    thread_id: str
+    last_seq: int
+
+
+class Missed(msgspec.Struct, frozen=True, tag=True):
+    """Anything may have changed without having been told: look at everything again (16.4)."""
+
+
+Change = Committed | GrantChanged | AccessChanged | TokenEnded | PrincipalDisabled | Moved | Missed

@@ -4,90 +4,46 @@ The rules of the store are plain functions over a `Tx`; an engine is a `Database
 """
 
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Generic, Protocol, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import trio
 from outcome import Error, Outcome, Value
 
 from scuba.errors import Problem
+from scuba.server.counts import Pace
 from scuba.server.store.changes import Change
+from scuba.server.store.database import Broken, Database, Row, Seal, Tx
 from scuba.server.store.ids import moment
+from scuba.server.store.news import Ear, News
+
+__all__ = [
+    "BATCH",
+    "CLOSE_S",
+    "Broken",
+    "Database",
+    "Engine",
+    "Listener",
+    "Row",
+    "Seal",
+    "Tx",
+    "Write",
+    "running",
+    "unavailable",
+]
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Row = tuple[Any, ...]
 Listener = Callable[[Change], None]
 
 BATCH = 256
 """Most writes in one transaction."""
 CLOSE_S = 10.0
 """Longest time that started writes hold up the close (14.5)."""
-
-
-class Tx(Protocol):
-    """One transaction. The SQL is what SQLite and PostgreSQL share, with `?` for arguments."""
-
-    def one(self, sql: str, args: Sequence[object] = ()) -> Row | None:
-        """Return the first row, or None."""
-        ...
-
-    def all(self, sql: str, args: Sequence[object] = ()) -> list[Row]:
-        """Return every row."""
-        ...
-
-    def run(self, sql: str, args: Sequence[object] = ()) -> int:
-        """Return how many rows were changed."""
-        ...
-
-    def many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
-        """Run one statement for each row of arguments."""
-        ...
-
-    def has_table(self, name: str) -> bool:
-        """Return whether there is a table of that name."""
-        ...
-
-
-Seal = Callable[[Tx, Sequence[Outcome[object]]], None]
-"""The last thing that a transaction does, once it is known what each write became."""
-
-
-class Broken(Exception):
-    """The database could not do it, whatever was asked: disk full, locked, unreadable."""
-
-
-class Database(Protocol):
-    """An engine below the rules. All methods block; they are called in worker threads."""
-
-    @property
-    def readers(self) -> int:
-        """How many `look`s may run at once beside an `apply`; 0: none, they share its turn."""
-        ...
-
-    def apply(
-        self,
-        works: Sequence[Callable[[Tx], object]],
-        seal: Seal | None = None,
-        *,
-        patient: bool = False,
-    ) -> list[Outcome[object]]:
-        """Run each under a savepoint in one transaction and commit it; one outcome for each.
-
-        `seal` runs last and sees the outcomes; what it raises undoes everything. `patient`: take
-        as long as it takes. Raises Broken when nothing was committed, or when that is not known.
-        """
-        ...
-
-    def look(self, work: Callable[[Tx], T]) -> T:
-        """Run `work` on one consistent state, changing nothing. Raises Broken."""
-        ...
-
-    def close(self) -> None:
-        """Close every connection."""
-        ...
 
 
 class Write:
@@ -150,10 +106,16 @@ class _Job(Generic[T]):
 
 
 class Engine:
-    """Takes writes one transaction at a time, and reads beside them."""
+    """Takes writes one transaction at a time, and reads beside them.
 
-    def __init__(self, database: Database, clock_ms: Callable[[], int]) -> None:
+    With an ear it tells its listeners also what other servers commit, in the order of the commits.
+    """
+
+    def __init__(
+        self, database: Database, clock_ms: Callable[[], int], ear: Ear | None = None
+    ) -> None:
         self._database, self._clock_ms = database, clock_ms
+        self._news = None if ear is None else News(ear, self._tell)
         # No buffer: a write that was not taken yet can still be cancelled; a taken one finishes.
         self._send, self._receive = trio.open_memory_channel[_Job[Any]](0)
         self._writer = trio.CapacityLimiter(1)
@@ -161,6 +123,7 @@ class Engine:
         self._readers = trio.CapacityLimiter(readers) if readers else self._writer
         self._life = trio.CancelScope(shield=True)  # its deadline is set by close()
         self._listeners: list[Listener] = []
+        self.pace = Pace()
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with each change right after its commit. Returns the undo."""
@@ -196,13 +159,22 @@ class Engine:
     async def run(self) -> None:
         """Commit what comes until `close`."""
         with self._life, self._receive:
-            async for first in self._receive:
-                await self._commit([first, *self._waiting()])
+            async with trio.open_nursery() as nursery:
+                if self._news is not None:
+                    nursery.start_soon(self._news.run, name="store news")
+                async for first in self._receive:
+                    await self._commit([first, *self._waiting()])
+                nursery.cancel_scope.cancel()
 
     def close(self) -> None:
         """Take no more; what was taken has `CLOSE_S` to finish."""
         self._send.close()
         self._life.deadline = trio.current_time() + CLOSE_S
+
+    @property
+    def waiting(self) -> int:
+        """How many writes wait for the commit after the one in hand."""
+        return self._send.statistics().tasks_waiting_send
 
     @property
     def abandoned(self) -> bool:
@@ -220,23 +192,37 @@ class Engine:
 
     async def _commit(self, jobs: list[_Job[Any]]) -> None:
         outcomes: list[Outcome[object]] = []
+        began = time.perf_counter()
+        sealing = None if self._news is None else self._news.begin(partial(_changed, jobs))
         try:
             outcomes = await trio.to_thread.run_sync(
-                self._database.apply, jobs, limiter=self._writer, abandon_on_cancel=True
+                partial(self._database.apply, jobs, sealing),
+                limiter=self._writer,
+                abandon_on_cancel=True,
             )
-            for job, outcome in zip(jobs, outcomes, strict=True):
-                if isinstance(outcome, Value):
-                    self._tell(job.changes)
+            self.pace.committed(len(jobs), time.perf_counter() - began)
+            if self._news is not None and sealing is not None:
+                self._news.committed(sealing)
+            self._tell(_changed(jobs, outcomes))
         except Broken as error:
+            self.pace.failures += 1
             logger.error("store cannot commit: %s", error)  # noqa: TRY400  # the waiters hear of it
         finally:
+            if self._news is not None:
+                self._news.ended()
             for job, outcome in zip(jobs, outcomes or _refusals(len(jobs)), strict=True):
                 job.answer(outcome)
 
-    def _tell(self, changes: list[Change]) -> None:
+    def _tell(self, changes: Iterable[Change]) -> None:
         for change in changes:
             for listener in tuple(self._listeners):
                 listener(change)
+
+
+def _changed(jobs: Sequence[_Job[Any]], outcomes: Sequence[Outcome[object]]) -> list[Change]:
+    """Return the changes of the writes that succeeded, in order."""
+    pairs = zip(jobs, outcomes, strict=True)
+    return [change for job, got in pairs if isinstance(got, Value) for change in job.changes]
 
 
 def unavailable() -> Problem:
@@ -250,10 +236,10 @@ def _refusals(count: int) -> list[Outcome[object]]:
 
 @asynccontextmanager
 async def running(
-    database: Database, clock_ms: Callable[[], int]
+    database: Database, clock_ms: Callable[[], int], ear: Ear | None = None
 ) -> AsyncGenerator[tuple[Engine, trio.Nursery]]:
     """Run an engine over an open database, and close both within `CLOSE_S` on the way out."""
-    engine = Engine(database, clock_ms)
+    engine = Engine(database, clock_ms, ear)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(engine.run, name="store writer")

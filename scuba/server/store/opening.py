@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from scuba.errors import ConfigError
-from scuba.server.store.engine import Broken, Database
+from scuba.server.store.database import Broken, Database
+from scuba.server.store.news import Ear
 from scuba.server.store.place import Place, PostgresPlace, SqlitePlace, to_place
 from scuba.server.store.schema import migrate as bring_up
 from scuba.server.store.sqlite import Sqlite
@@ -30,6 +31,17 @@ def open_database(
         database.close()
         raise
     return database
+
+
+def open_ear(database: Database) -> Ear | None:
+    """Begin to hear of other servers' commits, where there can be any. Blocks. Raises Broken."""
+    if isinstance(database, Sqlite):
+        return None
+    from scuba.server.store.ear import PostgresEar  # with the extra that opened the database
+    from scuba.server.store.postgres import Postgres
+
+    assert isinstance(database, Postgres)
+    return PostgresEar(database.place)
 
 
 def _open(place: Place, *, read_only: bool) -> Database:

@@ -12,8 +12,8 @@ from typing import TypeVar
 import psycopg
 from outcome import Error, Outcome, Value, capture
 
+from scuba.server.store.database import Broken, Row, Seal, Tx
 from scuba.server.store.dialect import only_reads, to_postgres
-from scuba.server.store.engine import Broken, Row, Seal, Tx
 from scuba.server.store.place import PostgresPlace
 from scuba.server.store.session import Session, open_first, open_session, told
 

@@ -6,7 +6,7 @@ A migration is never edited once it has shipped; a change is the next number.
 import secrets
 
 from scuba.errors import ConfigError
-from scuba.server.store.engine import Database, Tx
+from scuba.server.store.database import Database, Tx
 
 _FIRST = """
 CREATE TABLE meta (
@@ -221,7 +221,16 @@ CREATE TABLE grant_keys (
 );
 """
 
-MIGRATIONS = (_FIRST, _IDENTITIES, _CURSORS_AND_ARTIFACTS, _GRANT_KEYS)
+_CHANGE_LOG = """
+CREATE TABLE change_log (
+    change_seq BIGINT PRIMARY KEY,
+    at_ms BIGINT NOT NULL,
+    server TEXT NOT NULL,
+    changes TEXT NOT NULL
+);
+"""
+
+MIGRATIONS = (_FIRST, _IDENTITIES, _CURSORS_AND_ARTIFACTS, _GRANT_KEYS, _CHANGE_LOG)
 
 
 def migrate(database: Database) -> None:
@@ -248,6 +257,16 @@ def log_epoch(tx: Tx) -> str:
     if row is None:
         raise ConfigError("the store has no log epoch", "restore it from a backup")
     return str(row[0])
+
+
+def cursor_key(tx: Tx) -> bytes:
+    """Return the secret that seals list cursors on every server of this store; made once."""
+    made = ("cursor_key", secrets.token_hex(32))
+    if tx.one("SELECT 1 FROM meta WHERE name = 'cursor_key'") is None:
+        tx.run("INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING", made)
+    row = tx.one("SELECT value FROM meta WHERE name = 'cursor_key'")
+    assert row is not None
+    return bytes.fromhex(row[0])
 
 
 def renew_log_epoch(tx: Tx) -> str:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from outcome import Error, Outcome, capture
 
 from scuba.errors import ConfigError
-from scuba.server.store.engine import Broken, Row, Seal, Tx
+from scuba.server.store.database import Broken, Row, Seal, Tx
 from scuba.server.store.held import hold_file
 
 T = TypeVar("T")

@@ -11,12 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import trio
 
 from actors.events import Role
 from scuba import wire
-from scuba.errors import Problem
+from scuba.errors import ConfigError, Problem
 from scuba.server.apart import apart
+from scuba.server.counts import Pace
 from scuba.server.store import (
     appending,
     audit,
@@ -31,14 +33,16 @@ from scuba.server.store import (
     tokens,
 )
 from scuba.server.store.changes import SYSTEM, Caller
+from scuba.server.store.consumers import Consumers
+from scuba.server.store.database import Broken, Database
 from scuba.server.store.drafts import read_drafts, size_bytes
-from scuba.server.store.engine import Database, Engine, Listener, Write, running
+from scuba.server.store.engine import Engine, Listener, Write, running
 from scuba.server.store.identified import Identities
 from scuba.server.store.ids import clock_ms, moment, moment_ms
-from scuba.server.store.opening import open_database
+from scuba.server.store.news import Ear
+from scuba.server.store.opening import open_database, open_ear
 from scuba.server.store.place import Place
-from scuba.server.store.consumers import Consumers
-from scuba.server.store.schema import log_epoch
+from scuba.server.store.schema import cursor_key, log_epoch
 from scuba.server.store.shelf import Shelf
 from scuba.server.store.ways import Ways
 
@@ -56,11 +60,13 @@ class Store(Ways):
         nursery: trio.Nursery,
         *,
         epoch: str,
+        cursor_key: bytes,
         limits: wire.Limits,
         now_ms: Callable[[], int],
     ) -> None:
         super().__init__(engine)
         self.log_epoch = epoch
+        self.cursor_key = cursor_key
         self.artifacts = Shelf(engine)
         self.identities = Identities(engine, now_ms)
         self.consumers = Consumers(engine, now_ms)
@@ -74,6 +80,16 @@ class Store(Ways):
         It runs between two checkpoints of the writer: it must not block, and must not raise.
         """
         return self._engine.listen(listener)
+
+    @property
+    def pace(self) -> Pace:
+        """How it commits, for the metrics."""
+        return self._engine.pace
+
+    @property
+    def waiting(self) -> int:
+        """How many writes wait for a commit."""
+        return self._engine.waiting
 
     async def check(self) -> None:
         """Return when a commit reached the disk. Raises Problem 503 when none can."""
@@ -301,9 +317,27 @@ class Store(Ways):
             self._touching.discard(token_id)
 
 
-def _open(where: Place | Path | str | None) -> tuple[Database, str]:
+class _Opened(msgspec.Struct, frozen=True):
+    """A database with what of it stays the same as long as it is open."""
+
+    database: Database
+    ear: Ear | None
+    epoch: str
+    cursor_key: bytes
+
+
+def _open(where: Place | Path | str | None) -> _Opened:
     database = open_database(where)
-    return database, database.look(log_epoch)
+    try:
+        epoch = database.look(log_epoch)
+        database.apply([cursor_key])[0].unwrap()
+        return _Opened(database, open_ear(database), epoch, database.look(cursor_key))
+    except Broken as error:
+        database.close()
+        raise ConfigError(f"cannot open the store: {error}") from error
+    except BaseException:
+        database.close()
+        raise
 
 
 def _note_check(w: Write) -> None:
@@ -331,9 +365,16 @@ async def open_store(
     Leaving finishes the writes that were started, within 10 s. Raises ConfigError for what is not
     a store of ours, is in use, or is of a newer server.
     """
-    database, epoch = await trio.to_thread.run_sync(_open, where)
-    async with running(database, now_ms) as (engine, nursery):
-        store = Store(engine, nursery, epoch=epoch, limits=limits, now_ms=now_ms)
+    opened = await trio.to_thread.run_sync(_open, where)
+    async with running(opened.database, now_ms, opened.ear) as (engine, nursery):
+        store = Store(
+            engine,
+            nursery,
+            epoch=opened.epoch,
+            cursor_key=opened.cursor_key,
+            limits=limits,
+            now_ms=now_ms,
+        )
         nursery.start_soon(store.consumers.run, name="store cursors")
         try:
             yield store

@@ -55,11 +55,11 @@ def test_idle_names_are_forgotten() -> None:
 
 def test_a_cursor_is_good_for_its_query_and_an_hour() -> None:
     clock = Clock()
-    cursors = Cursors(clock)
+    cursors = Cursors(b"key", clock)
     cursor = cursors.seal("thr_é 7", "query")
 
     assert cursors.open(cursor, "query") == "thr_é 7"
-    for other, bound in ((cursors, "other"), (Cursors(clock), "query")):
+    for other, bound in ((cursors, "other"), (Cursors(b"another", clock), "query")):
         with pytest.raises(Problem, match="not one of this query"):
             other.open(cursor, bound)
     clock.now += LIFE_S + 1
@@ -70,7 +70,7 @@ def test_a_cursor_is_good_for_its_query_and_an_hour() -> None:
 @given(st.text(max_size=80))
 def test_a_made_up_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(Problem) as caught:
-        Cursors(Clock()).open(cursor, "query")
+        Cursors(b"key", Clock()).open(cursor, "query")
     assert caught.value.code == "invalid_query"
 
 

@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from scuba.errors import Problem
 from scuba.server.store import TokenEnded
-from scuba.server.store.engine import BATCH, Engine, Tx, Write, running
+from scuba.server.store.engine import BATCH, Engine, Seal, Tx, Write, running
 from scuba.server.store.ids import clock_ms
 from scuba.server.store.opening import open_database
 
@@ -27,10 +27,16 @@ class Gated:
         self.look = self._inner.look
         self.close = self._inner.close
 
-    def apply(self, works: Sequence[Callable[[Tx], object]]) -> list[Outcome[object]]:
+    def apply(
+        self,
+        works: Sequence[Callable[[Tx], object]],
+        seal: Seal | None = None,
+        *,
+        patient: bool = False,
+    ) -> list[Outcome[object]]:
         trio.from_thread.run(self.go.wait)
         self.batches.append(len(works))
-        return self._inner.apply(works)
+        return self._inner.apply(works, seal, patient=patient)
 
 
 def note(name: str) -> Callable[[Write], str]:
