@@ -145,18 +145,15 @@ async def test_an_artifact_is_made_listed_and_shown() -> None:
         assert shown.headers["etag"] == '"0"'
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["../../x", "/etc/passwd", "..\\x", "C:x", "nul\0", "%2e%2e%2fx", "x" * 300, "CON", "", ".."],
-    ids=ascii,
-)
-async def test_a_dangerous_name_is_refused_and_nothing_is_made(name: str) -> None:
+async def test_a_dangerous_name_is_refused_and_nothing_is_made() -> None:
     """Field case 13.2."""
+    names = ["../../x", "/etc/x", "..\\x", "C:x", "nul\0", "%2e%2e%2fx", "x" * 300, "CON", "", ".."]
     async with shelf() as s:
-        answer = await s.make(name=name)
+        for name in names:
+            why = "invalid_text" if "\0" in name else "invalid_json"
+            assert code(await s.make(name=name)) == (400, why), name
         listed = await s.http.get(f"/v1/threads/{s.thread}/artifacts")
 
-        assert code(answer) == (400, "invalid_text" if "\0" in name else "invalid_json")
         assert [item["name"] for item in listed.json()["items"]] == ["report.txt"]
 
 
@@ -170,28 +167,23 @@ async def test_the_same_name_twice_is_two_artifacts_and_nothing_is_overwritten()
         assert (await s.get()).content == b"mine"
 
 
-@pytest.mark.parametrize(
-    "odd", ["..", "%2e%2e", "a/b", "a\\b", "art?x=1", "art#x", "{artifact_id}", "é", " ", "%00"]
-)
-async def test_an_odd_id_is_an_unknown_artifact_or_no_route_and_nothing_else(odd: str) -> None:
+async def test_an_odd_id_is_an_unknown_artifact_or_no_route_and_nothing_else() -> None:
     """Field case 13.2: as a client of ours would send it."""
+    odd_ids = ["..", "%2e%2e", "a/b", "a\\b", "x?y=1", "x#y", "{artifact_id}", "é", " ", "%00"]
+    unknown = ((404, "artifact_not_found"), (404, "not_found"))
     async with shelf() as s:
-        for route, ids in (
-            (wire.Route.ARTIFACT, {"artifact_id": odd}),
-            (wire.Route.CONTENT, {"artifact_id": odd, "version": "1"}),
-        ):
-            answer = await s.http.get(fill(route, **ids))
-            assert code(answer) in ((404, "artifact_not_found"), (404, "not_found"))
-        made = await s.http.post(fill(wire.Route.VERSIONS, artifact_id=odd), content=b"x")
-        put = await s.http.put(
-            fill(wire.Route.CURSOR, thread_id=s.thread, consumer=odd), json={"seq": 1}
-        )
+        for odd in odd_ids:
+            shown = await s.http.get(fill(wire.Route.ARTIFACT, artifact_id=odd))
+            made = await s.http.post(fill(wire.Route.VERSIONS, artifact_id=odd), content=b"x")
+            got = await s.http.get(fill(wire.Route.CONTENT, artifact_id=odd, version="1"))
+            path = fill(wire.Route.CURSOR, thread_id=s.thread, consumer=odd)
+            put = await s.http.put(path, json={"seq": 1})
 
-        assert code(made)[0] == 404
-        if odd == "..":  # letters of an id all the same, and a name like any other
-            assert put.json() == {"seq": 1}
-        else:
-            assert code(put) in ((400, "invalid_query"), (404, "not_found"))
+            assert {code(shown), code(made), code(got)} <= set(unknown), odd
+            if odd == "..":  # letters of an id all the same, and a name like any other
+                assert put.json() == {"seq": 1}
+            else:
+                assert code(put) in ((400, "invalid_query"), (404, "not_found")), odd
 
 
 # --- a new version -----------------------------------------------------------------------------
@@ -236,17 +228,17 @@ async def test_a_version_belongs_to_the_run_that_made_it() -> None:
         assert code(odd) == (400, "invalid_query")
 
 
-@pytest.mark.parametrize("data", [b"", b"x", BIG[:PIECE_BYTES], BIG], ids=len)
-async def test_whatever_its_size_it_comes_back_byte_for_byte(data: bytes) -> None:
+async def test_whatever_its_size_it_comes_back_byte_for_byte() -> None:
     async with shelf() as s:
-        made = await s.add(data, {"Content-Digest": digest(data)})
-        got = await s.get()
+        for version, data in enumerate((b"", b"x", BIG[:PIECE_BYTES], BIG), 1):
+            made = await s.add(data, {"Content-Digest": digest(data)})
+            got = await s.get(version)
 
-        assert (made.status_code, made.json()["size"]) == (201, len(data))
-        assert got.content == data
-        assert got.headers["content-length"] == str(len(data))
-        assert got.headers["content-digest"] == digest(data)
-        assert await leftovers(s.server) == (0, 0)
+            assert (made.status_code, made.json()["size"]) == (201, len(data))
+            assert got.content == data
+            assert got.headers["content-length"] == str(len(data))
+            assert got.headers["content-digest"] == digest(data)
+            assert await leftovers(s.server) == (0, 0)
 
 
 async def test_a_wrong_digest_leaves_nothing() -> None:
@@ -374,7 +366,7 @@ async def test_a_content_that_takes_too_long_ends(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_large_contents_cost_little_memory() -> None:
-    size, step = 16 * 1_048_576, b"x" * 65_536
+    size, step = 10 * 1_048_576, b"x" * 65_536
 
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(size // len(step)):
@@ -396,7 +388,7 @@ async def test_large_contents_cost_little_memory() -> None:
             tracemalloc.stop()
 
         assert made.json()["size"] == got == size
-        assert peak < 8 * 1_048_576
+        assert peak < 6 * 1_048_576
 
 
 # --- a content ---------------------------------------------------------------------------------
@@ -479,12 +471,11 @@ async def test_the_head_of_a_content_tells_its_size() -> None:
         assert (await s.http.get(path)).content == BIG  # and the connection goes on
 
 
-@pytest.mark.parametrize("version", ["0", "2", "x", "-1", "9" * 16, "9" * 40])
-async def test_a_version_that_is_not_there_is_not_found(version: str) -> None:
+async def test_a_version_that_is_not_there_is_not_found() -> None:
     async with shelf() as s:
         await s.add(b"one")
-
-        assert code(await s.get(version)) == (404, "not_found")
+        for version in ("0", "2", "x", "-1", "9" * 16, "9" * 40):
+            assert code(await s.get(version)) == (404, "not_found"), version
 
 
 async def test_a_reader_who_loses_access_gets_no_more() -> None:
