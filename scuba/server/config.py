@@ -68,6 +68,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     master_key: str | None = None
     """Acts as whom `x-bubble-principal-id` names; on a loopback bind only (2.2)."""
     auto_grant_first_user_system_owner: bool = False
+    metrics_port: int | None = None
+    """Serves `/metrics` there, on 127.0.0.1 only; 0 lets the system choose, None: not at all."""
     heartbeat_s: float = 20.0
     write_s: float = 20.0
     """Longest time that one write may make no progress (8.8)."""
@@ -122,6 +124,8 @@ def config_mistakes(config: ServerConfig) -> Iterator[Mistake]:
     tls = config.tls_cert is not None or config.tls_key is not None
     if not 0 <= config.port <= 65_535:
         yield "port", f"{config.port} is not within 0 to 65535"
+    if config.metrics_port is not None and not 0 <= config.metrics_port <= 65_535:
+        yield "metricsPort", f"{config.metrics_port} is not within 0 to 65535"
     if not _PREFIX.fullmatch(config.prefix):
         yield "prefix", f"{config.prefix!r} is not like /path"
     if tls and None in (config.tls_cert, config.tls_key):

@@ -3,6 +3,8 @@
 import logging
 import re
 import ssl
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 
 import trio
@@ -10,7 +12,8 @@ import trio
 from scuba import wire
 from scuba.errors import ConfigError
 from scuba.listener import ListenerConfig, open_listener, serve_asgi
-from scuba.server.app import make_app
+from scuba.server import metrics
+from scuba.server.app import BubbleApp, make_app
 from scuba.server.config import BATCH_ROOM_BYTES, ServerConfig, check_config
 from scuba.server.store import Store
 
@@ -19,6 +22,7 @@ logger = logging.getLogger(__name__)
 DRAIN_S = 7.0
 """For requests in hand to finish; what is left of the ten seconds is for the connections."""
 LISTENER_S = 2.0
+METRICS_S = 0.5
 STOP_S = 10.0
 
 
@@ -37,11 +41,17 @@ async def serve_bubble(
     if config.master_key is not None:
         logger.warning("the master key is set: whoever holds it acts as anybody (2.2)")
     limits = listener_config(config)
-    listeners = await open_listener(config.bind, config.port)
-    app = make_app(store, config)
-    closed = trio.Event()
-    try:
+    async with AsyncExitStack() as opened:
+        listeners = await _open(opened, config.bind, config.port)
+        watched: list[trio.SocketListener] = []
+        if config.metrics_port is not None:
+            watched = await _open(opened, metrics.BIND, config.metrics_port)
+        app = make_app(store, config)
+        opened.callback(app.detach)
+        closed = trio.Event()
         async with trio.open_nursery() as nursery:
+            if watched:
+                nursery.start_soon(_serve_metrics, app, watched, closed)
             await nursery.start(partial(serve_asgi, app, listeners, limits, stop=closed))
             task_status.started(_url(config, listeners[0]))
             await stop.wait()
@@ -49,8 +59,23 @@ async def serve_bubble(
             with trio.move_on_after(DRAIN_S):
                 await app.stop()
             closed.set()
-    finally:
-        app.detach()
+
+
+async def _open(opened: AsyncExitStack, host: str, port: int) -> list[trio.SocketListener]:
+    """Return listeners that are closed with `opened`; closed already is well too."""
+    listeners = await open_listener(host, port)
+    for listener in listeners:
+        await opened.enter_async_context(listener)
+    return listeners
+
+
+async def _serve_metrics(
+    app: BubbleApp, listeners: Sequence[trio.SocketListener], stop: trio.Event
+) -> None:
+    port = listeners[0].socket.getsockname()[1]
+    logger.info("metrics are at http://%s:%d/metrics", metrics.BIND, port)
+    limits = ListenerConfig(body_bytes=0, max_connections=16, grace_s=METRICS_S)
+    await serve_asgi(metrics.metrics_app(app.metrics.render), listeners, limits, stop=stop)
 
 
 def listener_config(config: ServerConfig) -> ListenerConfig:

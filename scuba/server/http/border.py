@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scuba.errors import Problem
 from scuba.server.config import ServerConfig, is_loopback
+from scuba.server.counts import Counts
 from scuba.server.http.replies import problem
 from scuba.server.login import header
 
@@ -19,8 +20,8 @@ RETRY_S = 2
 class Border:
     """Turns away foreign web pages and, once stopping, all new work; counts what is in hand."""
 
-    def __init__(self, inner: ASGIApp, config: ServerConfig) -> None:
-        self._inner, self._config = inner, config
+    def __init__(self, inner: ASGIApp, config: ServerConfig, counts: Counts) -> None:
+        self._inner, self._config, self._counts = inner, config, counts
         self._hosts = frozenset(name.lower() for name in config.allowed_hosts)
         self._health = config.prefix + "/healthz"
         self._in_hand = 0
@@ -46,9 +47,12 @@ class Border:
         request_id = f"req_{secrets.token_hex(8)}"
         scope.setdefault("state", {})["request_id"] = request_id
         origin = header(scope, b"origin")
+        began, status = trio.current_time(), 0
 
         async def send_marked(message: Message) -> None:
+            nonlocal status
             if message["type"] == "http.response.start":
+                status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request_id
                 headers["Cache-Control"] = "no-store"
@@ -63,6 +67,8 @@ class Border:
             await answer(scope, receive, send_marked)
         finally:
             self._in_hand -= 1
+            took_s = trio.current_time() - began
+            self._counts.request(scope["state"].get("route"), scope["method"], status, took_s)
             if not self._in_hand:
                 self._idle.set()
 

@@ -21,6 +21,7 @@ from scuba.server.http.replies import reply
 from scuba.server.http.uploads import Uploads
 from scuba.server.login import Logins, too_many, visit
 from scuba.server.rates import Buckets
+from scuba.server.readiness import Readiness
 from scuba.server.store import Caller, Store
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -49,6 +50,7 @@ class Parts(msgspec.Struct, frozen=True):
     requests: Buckets
     appends: Buckets
     uploads: Uploads
+    readiness: Readiness
 
 
 class Call:

@@ -36,5 +36,5 @@ async def health(_call: Call) -> Response:
 
 async def ready(call: Call) -> Response:
     """Say that work can be taken. Raises Problem 503 naming the part that fails."""
-    await call.store.check()
+    await call.parts.readiness.require()
     return reply({"status": "ready"})

@@ -67,6 +67,7 @@ def paths(parts: Parts) -> list[Path]:
 
 def _open(path: str, parts: Parts, handler: OpenHandler) -> Path:
     async def endpoint(request: Request) -> Response:
+        request.state.route = path
         return await handler(Call(parts, request))
 
     return Path(path, endpoint, methods=["GET"])
@@ -74,6 +75,7 @@ def _open(path: str, parts: Parts, handler: OpenHandler) -> Path:
 
 def _guarded(path: str, parts: Parts, by_method: dict[str, Handler]) -> Path:
     async def endpoint(request: Request) -> Response:
+        request.state.route = path
         call = Call(parts, request)
         handler = by_method["GET" if request.method == "HEAD" else request.method]
         return await handler(call, await call.caller(appends=handler is events.append))

@@ -44,6 +44,7 @@ class SocketApp:
             await send({"type": "websocket.accept", "subprotocol": subprotocol})
             close = await self._serve(scope, receive, send)
             if close is not None:
+                self._parts.counts.closes[close[0]] += 1
                 with trio.move_on_after(CLOSE_S):
                     code, reason = close
                     await send({"type": "websocket.close", "code": code, "reason": reason})
@@ -61,7 +62,7 @@ class SocketApp:
             self._check_room_for(guest)
         except Refused as refused:
             return None if refused.gone else (refused.code, refused.reason)
-        extensions = scope.get("extensions") or {}
+        extensions: dict[str, object] = scope.get("extensions") or {}
         connection = Connection(
             self._parts,
             receive,

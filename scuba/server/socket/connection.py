@@ -8,6 +8,7 @@ import trio
 
 from scuba import wire
 from scuba.errors import Problem
+from scuba.listener import Stalled
 from scuba.server.socket.following import Following, refusal
 from scuba.server.socket.frames import read_frame
 from scuba.server.socket.granting import Granting
@@ -184,7 +185,10 @@ class Connection:
                     return
                 await self._write_some()
                 await self._outlet.beat()
-        except OSError:  # the listener says so, also of a peer that takes nothing (8.8)
+        except Stalled:  # the listener has closed it with 4408, or cut it (8.8)
+            self._parts.counts.closes[wire.Close.LAGGARD] += 1
+            self._gone = True
+        except OSError:
             self._gone = True
         except Problem as error:
             self.end(wire.Close.FAULT, error.detail)

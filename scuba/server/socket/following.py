@@ -3,6 +3,7 @@
 from math import ceil
 
 import msgspec
+import trio
 
 from scuba import wire
 from scuba.errors import Problem
@@ -21,7 +22,7 @@ class Following:
     def __init__(self, parts: SocketParts, outlet: Outlet, reader: Reader, caller: Caller) -> None:
         self._store, self._hub, self._outlet = parts.store, parts.hub, outlet
         self._reader, self._caller = reader, caller
-        self._limits = parts.config.limits
+        self._limits, self._counts = parts.config.limits, parts.counts
         self._rate = Buckets(parts.config.subscribes)
         self._by_thread: dict[str, Subscription] = {}
         self._ready: dict[Subscription, None] = {}
@@ -76,6 +77,7 @@ class Following:
     def _admitted(self, thread_id: str) -> Subscription:
         wait_s = self._rate.take("")
         if wait_s:
+            self._counts.slow_subscribes += 1
             raise Problem(
                 429, "rate_limited", "too many subscribes", retry_after_ms=ceil(wait_s * 1000)
             )
@@ -124,9 +126,16 @@ class Following:
         parcel = await self._next(subscription) if subscription.open else None
         if parcel is not None and parcel.seq is not None and subscription.open:
             subscription.cursor = parcel.seq
+            live = subscription.goal is None and not subscription.behind
             await self._outlet.parcel(parcel)
+            self._count(parcel, subscription.followed.told_at if live else None)
         if subscription.open:
             await self._go_on(subscription, progress=parcel is not None)
+
+    def _count(self, parcel: Parcel, told_at: float | None) -> None:
+        self._counts.sent(parcel.count, len(parcel.text))
+        if told_at is not None:
+            self._counts.fan_out_s.add(trio.current_time() - told_at)
 
     async def _go_on(self, subscription: Subscription, *, progress: bool) -> None:
         goal = subscription.due()

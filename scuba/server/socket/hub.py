@@ -3,6 +3,8 @@
 from collections import defaultdict
 from typing import assert_never
 
+import trio
+
 from scuba import wire
 from scuba.server.socket.subscription import Followed, Reader, Subscription
 from scuba.server.socket.tail import Tails
@@ -30,6 +32,16 @@ class Hub:
         self._readers: defaultdict[str, set[Reader]] = defaultdict(set)
         self.connected = 0
         """Sockets, those included that have not said who they are."""
+
+    @property
+    def subscriptions(self) -> int:
+        """How many threads are followed, counted for each socket that does."""
+        return sum(len(followed.subscriptions) for followed in self._followed.values())
+
+    @property
+    def tail_bytes(self) -> int:
+        """What the newest events of the followed threads take."""
+        return self._tails.size_bytes
 
     # --- the sockets ---------------------------------------------------------------------------
 
@@ -106,6 +118,7 @@ class Hub:
         if followed is None or not events:
             return
         self._tails.add(followed.tail, events)
+        followed.told_at = trio.current_time()
         self._moved(thread_id, events[-1].seq)
 
     def _moved(self, thread_id: str, last_seq: int) -> None:

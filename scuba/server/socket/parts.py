@@ -3,6 +3,7 @@
 import msgspec
 
 from scuba.server.config import ServerConfig
+from scuba.server.counts import Counts
 from scuba.server.login import Logins
 from scuba.server.socket.hub import Hub
 from scuba.server.store import Store
@@ -15,3 +16,4 @@ class SocketParts(msgspec.Struct, frozen=True):
     config: ServerConfig
     logins: Logins
     hub: Hub
+    counts: Counts

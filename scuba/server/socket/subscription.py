@@ -35,6 +35,8 @@ class Followed:
     def __init__(self, thread_id: str) -> None:
         self.tail = Tail(thread_id)
         self.head = 0
+        self.told_at = 0.0
+        """When its newest event was committed, on the trio clock."""
         self.subscriptions: set[Subscription] = set()
 
 
