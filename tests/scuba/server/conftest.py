@@ -22,6 +22,13 @@ def postgres_stores(postgres: Cluster) -> Generator[Stores]:
 
 
 @pytest.fixture
+def shared(postgres_stores: Stores) -> Generator[str]:
+    """An empty store that several servers may open."""
+    yield postgres_stores.take()
+    postgres_stores.sweep()
+
+
+@pytest.fixture
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
     """Have every new world of the test be on one engine, `sqlite` or `postgres`."""
     name: str = getattr(request, "param", "sqlite")
