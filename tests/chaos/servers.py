@@ -12,7 +12,7 @@ import trio
 
 from tests.kit.program import START_S, Program
 
-LOOK_S = 0.03
+LOOK_S = 0.05
 
 
 def free_port() -> int:
@@ -48,19 +48,19 @@ class Served:
 
     async def up(self) -> None:
         """Return when it is ready to serve. Raises AssertionError when it ends instead."""
-        with trio.move_on_after(START_S):
-            while self.program.running:
-                if await self._is_ready():
-                    return
-                await trio.sleep(LOOK_S)
+        async with httpx.AsyncClient(timeout=2, trust_env=False, verify=False) as http:
+            with trio.move_on_after(START_S):
+                while self.program.running:
+                    if await self._is_ready(http):
+                        return
+                    await trio.sleep(LOOK_S)
         raise AssertionError(f"{self.name} does not come up: {self.program.told()}")
 
-    async def _is_ready(self) -> bool:
-        async with httpx.AsyncClient(timeout=2, trust_env=False) as http:
-            try:
-                return (await http.get(f"{self.url}/readyz")).status_code == 200
-            except httpx.TransportError:
-                return False
+    async def _is_ready(self, http: httpx.AsyncClient) -> bool:
+        try:
+            return (await http.get(f"{self.url}/readyz")).status_code == 200
+        except httpx.TransportError:
+            return False
 
     async def kill(self) -> None:
         """End it as a power cut of its process would. It must have been alive."""

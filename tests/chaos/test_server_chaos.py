@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -20,10 +21,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from tests.chaos.stage import Stage, Step
 from tests.chaos.world import World, open_world
+from tests.kit.postgres import cluster
 from tests.kit.program import private_place
 
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "1"))
-STEPS = 12
+STEPS = 6
 KILLS = 15
 """In each round, at least."""
 SERVERS = st.integers(0, 1)
@@ -117,8 +119,33 @@ class SqliteChaos(Chaos):
         return [["--state-dir", str(place / "state")]]
 
 
+class PostgresChaos(Chaos):
+    """Two servers on one database, whose sessions are ended, too."""
+
+    def stores(self, place: Path, after: ExitStack) -> list[list[str]]:
+        running = after.enter_context(cluster(durable=True))
+        self._url = after.enter_context(running.database())
+        return [["--store", self._url, "--state-dir", str(place / name)] for name in ("one", "two")]
+
+    @rule(count=st.integers(1, 4))
+    def end_sessions(self, count: int) -> None:
+        """End some sessions of the servers with their database, whatever they are doing."""
+        if self._stage is not None:
+            with psycopg.connect(self._url, autocommit=True) as session:
+                session.execute(END_SESSIONS, [count])
+
+
+END_SESSIONS = """
+SELECT pg_terminate_backend(pid) FROM (
+    SELECT pid FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY random() LIMIT %s
+) AS chosen
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("machine", [SqliteChaos])
+@pytest.mark.filterwarnings("ignore:Async generator .httpx:ResourceWarning")  # cut off in a call
+@pytest.mark.parametrize("machine", [SqliteChaos, PostgresChaos])
 def test_nothing_is_lost_doubled_or_torn(machine: type[Chaos]) -> None:
     """Chapter 17: gapless, no 201 lost, same key same receipt, batches whole, each event once."""
     run_state_machine_as_test(

@@ -38,7 +38,7 @@ class World:
             name: Client(name, token, urls, self.ledger, random) for name, token in tokens.items()
         }
         self.followers = [
-            Follower(name, tokens[name], urls, THREADS, random) for name in (USER, *BOTS)
+            Follower(name, tokens[name], urls, THREADS, random) for name in (USER, BOTS[0])
         ]
         self.guest = GrantsFollower(tokens[GUEST], urls, random)
 

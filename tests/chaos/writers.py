@@ -8,7 +8,7 @@ import trio
 from tests.chaos.client import Client
 from tests.chaos.ledger import Batch, Json
 
-PAUSE_S = 0.02
+PAUSE_S = 0.03
 
 
 def part(run_id: str, **chunk: object) -> Json:
