@@ -162,7 +162,8 @@ async def _first_start(
     before = read_local(state_dir)
     if options.store is not None and before is None and await has_users(store):
         return None  # others, who came before, hold tokens that a new set-up would end
-    local = await set_up(store, url, before)
+    first_owns = options.config.auto_grant_first_user_system_owner
+    local = await set_up(store, url, before, first_owns=first_owns)
     log.register_secret(local.user_token)
     log.register_secret(local.bot_token)
     write_private(state_dir / LOCAL_NAME, local)

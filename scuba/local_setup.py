@@ -5,24 +5,32 @@ Doing it again changes nothing that is there: names, thread and still valid toke
 
 import getpass
 import re
+from functools import partial
 
 from scuba import wire
 from scuba.errors import Problem
 from scuba.local import Local
 from scuba.server import SYSTEM, Caller, Store
+from scuba.server.store.identities import note_user
 
 BOT_ID = "bot-claude"
 FIRST_THREAD_KEY = "scuba-first-thread"
 
 
-async def set_up(store: Store, url: str, before: Local | None) -> Local:
-    """Make the person, the bot and the first thread, as far as they are not there."""
+async def set_up(
+    store: Store, url: str, before: Local | None, *, first_owns: bool = False
+) -> Local:
+    """Make the person, the bot and the first thread, as far as they are not there.
+
+    With `first_owns` the person becomes a system owner, unless somebody is one.
+    """
     user_id, user_token = await _principal(
         store,
         SYSTEM,
         wire.NewPrincipal(principal_id=_user_id(), kind="user"),
         before.user_token if before else None,
     )
+    await store.set_up(partial(note_user, principal_id=user_id, first_owns=first_owns))
     user = await _caller(store, user_token)
     bot = wire.NewPrincipal(principal_id=BOT_ID, kind="bot", display_name="Claude")
     bot_id, bot_token = await _principal(store, user, bot, before.bot_token if before else None)

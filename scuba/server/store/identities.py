@@ -70,8 +70,7 @@ def find_or_make(w: Write, vouched: Vouched, *, first_owns: bool) -> Caller:
     principal_id = _make_user(w, vouched)
     if not _bind(w, principal_id, principal_id, vouched.issuer, vouched.subject):
         raise BoundMeanwhile
-    if _is_first(w, principal_id) and first_owns and not _has_system_owner(w):
-        add_grant(w, SYSTEM.id, wire.Target(type="system"), principal_id, "owner")
+    note_user(w, principal_id, first_owns=first_owns)
     made = find(w, vouched)
     assert made is not None, principal_id
     return made
@@ -157,6 +156,12 @@ def ids_for(vouched: Vouched) -> Iterator[str]:
 def _slug(name: str) -> str:
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain)[:SLUG_CHARACTERS].strip("-")
+
+
+def note_user(w: Write, principal_id: str, *, first_owns: bool) -> None:
+    """Make a new user a system owner, if it is the first of all, that is wanted, and none is."""
+    if _is_first(w, principal_id) and first_owns and not _has_system_owner(w):
+        add_grant(w, SYSTEM.id, wire.Target(type="system"), principal_id, "owner")
 
 
 def _is_first(w: Write, principal_id: str) -> bool:
