@@ -79,7 +79,8 @@ class News:
 
     def __init__(self, ear: Ear, tell: Callable[[Iterable[Change]], None]) -> None:
         self._ear, self._tell = ear, tell
-        self._server = secrets.token_hex(8)
+        self.server = secrets.token_hex(8)
+        """What this server's batches are signed with."""
         self._seen = ear.began_at
         self._committing: trio.Event | None = None
         """Set when the own transaction that is running has ended."""
@@ -91,7 +92,7 @@ class News:
     def begin(self, changed: Callable[[Sequence[Outcome[object]]], list[Change]]) -> Sealing:
         """Return the last step of a transaction that is about to begin."""
         self._committing = trio.Event()
-        sealing = Sealing(self._server, self._seen, changed)
+        sealing = Sealing(self.server, self._seen, changed)
         if trio.current_time() > self._trimmed_at + TRIM_S:
             self._trimmed_at = trio.current_time()
             sealing.trims = True
@@ -120,7 +121,7 @@ class News:
             while True:
                 await self._wait()
                 try:
-                    while await self._listen():
+                    while await self.catch_up():
                         pass
                 except Broken as error:
                     self._note_deaf(str(error))
@@ -129,8 +130,8 @@ class News:
         finally:
             self._ear.close()
 
-    async def _listen(self) -> bool:
-        """Tell what is there; return whether there may be more."""
+    async def catch_up(self) -> bool:
+        """Tell what is there; return whether there may be more. Raises Broken."""
         batches = await trio.to_thread.run_sync(self._ear.since, self._seen, abandon_on_cancel=True)
         committing = self._committing
         if not self._take(batches) and committing is not None:
@@ -141,7 +142,7 @@ class News:
         with trio.move_on_after(POLL_S):
             while (readable := self._ear.wake_up()) is not None:
                 await trio.lowlevel.wait_readable(readable)
-                if self._ear.woken(self._server):
+                if self._ear.woken(self.server):
                     return
             await trio.sleep_forever()
 
@@ -150,7 +151,7 @@ class News:
         for batch in batches:
             if batch.seq <= self._seen:
                 continue
-            if batch.server == self._server and self._committing:
+            if batch.server == self.server and self._committing is not None:
                 return False
             if batch.seq > self._seen + 1:
                 self._tell([Missed()])
