@@ -1,5 +1,6 @@
 """Unwritten: the newest of each cursor, at most once a second, whatever Hypothesis thinks of."""
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -65,3 +66,4 @@ class UnwrittenRules(RuleBasedStateMachine):
 
 
 TestUnwritten = UnwrittenRules.TestCase
+TestUnwritten.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
