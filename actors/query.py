@@ -1,4 +1,6 @@
-"""QueryActor: owns at most one harness session of its thread; opened by the first turn, then kept.
+"""QueryActor: owns at most one harness session of its thread, kept from turn to turn.
+
+Opened by a turn when there is a place for it; closed when it rested for long, or must make room.
 
 Its receiving task only starts things. What the session says leaves from the session's own task, so
 an interrupt is heard whatever ThreadActor is doing.
@@ -6,11 +8,13 @@ an interrupt is heard whatever ThreadActor is doing.
 
 import logging
 from contextlib import suppress
+from functools import partial
+from math import inf
 
 import msgspec
 import trio
 
-from actors.harness import Told, TurnEnded
+from actors.harness import AnySaid, PermissionAsked, Told, TurnEnded
 from actors.messages import (
     Close,
     Decide,
@@ -21,12 +25,15 @@ from actors.messages import (
     StartTurn,
     ThreadInbox,
 )
+from actors.places import Place
 from actors.ports import Harness, HarnessSession, Journal, SessionFailed
 
 logger = logging.getLogger(__name__)
 
 BACKOFF_S, BACKOFF_CAP_S = 0.5, 30.0
 """Between sessions that died without finishing a turn."""
+WAITING_S = 1.0
+"""A wait for a place that is longer than this is told on the thread."""
 GOODBYE_S = 1.0
 """Longest time the actor holds up its own end to say that the turn is lost."""
 LOST_TURN = "Something went wrong inside scuba. Send the message again."
@@ -70,12 +77,15 @@ class QueryActor:
         harness: Harness,
         journal: Journal,
         *,
+        place: Place,
         cooperative_s: float = 10.0,
         drain_s: float = 8.0,
+        idle_s: float = 600.0,
     ) -> None:
         self._thread_id, self._inbox, self._outbox = thread_id, inbox, outbox
-        self._harness, self._journal = harness, journal
-        self._cooperative_s, self._drain_s = cooperative_s, drain_s
+        self._harness, self._journal, self._place = harness, journal, place
+        self._cooperative_s, self._drain_s, self._idle_s = cooperative_s, drain_s, idle_s
+        self._asked: set[str] = set()
         self._live: Live | None = None
         self._turn: Turn | None = None
         self._gone = trio.Event()
@@ -119,6 +129,9 @@ class QueryActor:
             await self._tell_end(turn, turn.last_word)
 
     def _decide(self, message: Decide) -> None:
+        self._asked.discard(message.tool_call_id)
+        if not self._asked:
+            self._place.unpark()
         if not (self._live and self._live.session.decide(message.tool_call_id, message.decision)):
             logger.debug("decision for a call that does not wait", extra=self._ids())
 
@@ -129,7 +142,7 @@ class QueryActor:
         failure: SessionFailed | None = None
         with turn.opening:
             try:
-                live = self._live or await self._open(nursery, turn)
+                live = await self._working(nursery, turn)
                 if not turn.opening.cancel_called:
                     live.turn, turn.prompted = turn, True
                     await live.session.prompt(turn.prompt_id, text)
@@ -168,12 +181,38 @@ class QueryActor:
 
     # --- the session ---------------------------------------------------------------------------
 
-    async def _open(self, nursery: trio.Nursery, turn: Turn) -> Live:
-        """Return a live session, resumed if there is one to resume. Raises SessionFailed.
+    async def _working(self, nursery: trio.Nursery, turn: Turn) -> Live:
+        """Return a live session once it may work. Raises SessionFailed.
 
         The one before it is gone first: two processes on one session would fork its history.
         """
-        await self._gone.wait()
+        while self._live is None or self._place.state != "works":
+            if self._live is None:
+                await self._gone.wait()
+            await self._admitted()
+            if self._live is None and self._gone.is_set():
+                try:
+                    return await self._open(nursery, turn)
+                finally:
+                    if self._live is None:
+                        self._place.leave()
+        return self._live
+
+    async def _admitted(self) -> None:
+        if self._place.try_work():
+            return
+        async with trio.open_nursery() as telling:
+            telling.start_soon(self._tell_waiting)
+            await self._place.work()
+            telling.cancel_scope.cancel()
+
+    async def _tell_waiting(self) -> None:
+        await trio.sleep(WAITING_S)
+        text = f"All places are taken; {self._place.before} wait before this one."
+        await self._outbox.send(HarnessSaid((Told(level="info", code="waiting", text=text),)))
+
+    async def _open(self, nursery: trio.Nursery, turn: Turn) -> Live:
+        """Return a live session, resumed if there is one to resume. Raises SessionFailed."""
         if self._deaths > 1:
             await trio.sleep(min(BACKOFF_S * 2 ** (self._deaths - 2), BACKOFF_CAP_S))
         resume = self._journal.session_id(self._thread_id)
@@ -201,11 +240,12 @@ class QueryActor:
                 async with self._harness.open(self._thread_id, resume) as session:
                     live = self._live = Live(session, scope, turn)
                     task_status.started(live)
-                    await self._relay(session)
+                    await self._relay(live)
             except SessionFailed as failed:
                 failure = failed
             finally:
                 self._live = None
+                self._place.leave()
                 self._gone.set()
         if live is not None:
             ended = self._failed(failure) if failure else SessionEnded()
@@ -213,13 +253,17 @@ class QueryActor:
         elif failure is not None:
             task_status.started(failure)
 
-    async def _relay(self, session: HarnessSession) -> None:
-        """Pass on what the session says until it ends. Raises SessionFailed then."""
-        remembered = None
+    async def _relay(self, live: Live) -> None:
+        """Pass on what the session says, until it ends or has rested long enough.
+
+        Raises SessionFailed when it ended by itself.
+        """
+        session, remembered = live.session, None
         try:
-            while True:
-                message = HarnessSaid(tuple(await session.receive()))
+            while (said := await self._heard(live)) is not None:
+                message = HarnessSaid(said)
                 turn = self._ended_by(message)
+                self._count(live, message, turn)
                 if turn is None:
                     await self._outbox.send(message)
                 else:
@@ -229,6 +273,36 @@ class QueryActor:
                     await self._journal.remember_session(self._thread_id, remembered)
         finally:
             self._live = None  # closing takes a while, and no turn may begin on it
+
+    async def _heard(self, live: Live) -> tuple[AnySaid, ...] | None:
+        """Return what the session says next; None when it is to rest no longer."""
+        while True:
+            with trio.move_on_after(self._idle_s if self._place.state == "rests" else inf):
+                return tuple(await live.session.receive())
+            if self._place.state == "rests" and live.turn.ended.is_set():
+                logger.info("session hibernates", extra=self._ids())
+                return None
+
+    def _count(self, live: Live, message: HarnessSaid, ended: Turn | None) -> None:
+        """Tell the places what the session does: it works, waits for a person, or rests."""
+        if ended is not None:
+            self._asked.clear()
+            self._place.rest(partial(self._make_room, live))
+            return
+        asks = {item.tool_call_id for item in message.said if isinstance(item, PermissionAsked)}
+        if len(asks) < len(message.said):
+            self._asked.clear()  # it went on, whatever it asked before
+        self._asked |= asks
+        if self._asked:
+            self._place.park()
+        else:
+            self._place.unpark()
+
+    def _make_room(self, live: Live) -> None:
+        logger.info("session makes room for another", extra=self._ids())
+        if self._live is live:
+            self._live = None
+        live.scope.cancel()
 
     def _ended_by(self, message: HarnessSaid) -> Turn | None:
         """Return the turn in hand if a message has the harness's last word about it."""

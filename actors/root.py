@@ -7,6 +7,7 @@ import trio
 
 from actors.grants import GrantWatcher
 from actors.messages import GrantChange, ThreadGranted, ThreadRevoked
+from actors.places import Places
 from actors.supervise import supervise
 from actors.thread_scope import Outside, ThreadScope
 
@@ -14,10 +15,12 @@ logger = logging.getLogger(__name__)
 
 
 class Root:
-    """Owns GrantWatcher and one scope for each thread."""
+    """Owns GrantWatcher, one scope for each thread, and the places that their sessions share."""
 
     def __init__(self, outside: Outside) -> None:
         self._outside = outside
+        policy = outside.policy
+        self._places = Places(working=policy.max_live, processes=policy.max_processes)
         self._threads: dict[str, ThreadScope] = {}
 
     async def run(
@@ -58,7 +61,7 @@ class Root:
         if before is not None and before.serves(granted):
             return
         self._end(thread_id)
-        scope = self._threads[thread_id] = ThreadScope(granted, self._outside)
+        scope = self._threads[thread_id] = ThreadScope(granted, self._outside, self._places)
         threads.start_soon(self._hold, scope, before, name=f"thread {thread_id}")
 
     def _end(self, thread_id: str) -> None:

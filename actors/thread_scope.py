@@ -25,6 +25,7 @@ from actors.messages import (
     ThreadInbox,
 )
 from actors.outbox import OutboxActor
+from actors.places import Places
 from actors.ports import Harness, Journal, ThreadLog
 from actors.query import QueryActor
 from actors.supervise import supervise
@@ -46,6 +47,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """An interrupt may take so long to be obeyed …"""
     drain_s: float = 8.0
     """… and closing the session that did not obey so long again."""
+    idle_s: float = 600.0
+    """A session that rested so long is closed; the next message resumes it."""
+    max_live: int = 20
+    """Sessions that work at once."""
+    max_processes: int = 40
+    """Sessions that are open at once, those included that wait for a person or rest."""
     farewell_s: float = 24.0
     """Longest time for all threads together to end their runs when scuba stops."""
 
@@ -63,10 +70,10 @@ class Outside(msgspec.Struct, frozen=True):
 class ThreadScope:
     """Owns the channels and the four actors of one thread. `gone` is set when all is over."""
 
-    def __init__(self, granted: ThreadGranted, outside: Outside) -> None:
+    def __init__(self, granted: ThreadGranted, outside: Outside, places: Places) -> None:
         self.granted = granted
         self.gone = trio.Event()
-        self._outside = outside
+        self._outside, self._places = outside, places
         self._scope = trio.CancelScope()
         self._dismissed = False
         self._is_first_life = True
@@ -172,8 +179,10 @@ class ThreadScope:
             outbox.clone(),
             self._outside.harness,
             self._outside.journal,
+            place=self._places.place(),
             cooperative_s=policy.cooperative_s,
             drain_s=policy.drain_s,
+            idle_s=policy.idle_s,
         ).run()
 
     async def _approvals(

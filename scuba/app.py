@@ -105,6 +105,9 @@ async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], S
         ),
         cooperative_s=settings.interrupt.cooperative_seconds,
         drain_s=settings.interrupt.drain_seconds,
+        idle_s=settings.sessions.idle_hibernate,
+        max_live=settings.sessions.max_live,
+        max_processes=settings.sessions.max_processes,
     )
     with hold_state_dir(bot_state_dir(settings, os.environ)) as state_dir:
         claude = _claude_settings(settings, state_dir, withheld)

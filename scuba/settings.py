@@ -124,6 +124,17 @@ class Interrupts(Section, frozen=True, kw_only=True):
     """For its processes to be gone after that."""
 
 
+class Sessions(Section, frozen=True, kw_only=True):
+    """How many sessions of the harness there may be, and how long an unused one is kept."""
+
+    idle_hibernate: Annotated[float, msgspec.Meta(ge=1)] = 600.0
+    """Seconds without a turn until a session is closed; the next message resumes it."""
+    max_live: Annotated[int, msgspec.Meta(ge=1)] = 20
+    """Sessions that work at once; one that waits for a person's decision is not counted."""
+    max_processes: Annotated[int, msgspec.Meta(ge=1)] = 40
+    """Sessions that are open at once, whatever they do."""
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """Everything a bot can be told."""
 
@@ -132,6 +143,7 @@ class Settings(Section, frozen=True, kw_only=True):
     logger: Logger = Logger()
     backlog: Backlog = Backlog()
     interrupt: Interrupts = Interrupts()
+    sessions: Sessions = Sessions()
     state_dir: NonEmpty | None = None
     """Where the bot keeps its journal; below the person's own state directory when absent."""
 

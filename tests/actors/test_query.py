@@ -6,6 +6,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from actors.harness import TextSaid, TurnEnded
 from actors.messages import HarnessSaid, Interrupt, QueryInbox, SessionEnded, StartTurn, ThreadInbox
+from actors.places import Places
 from actors.query import QueryActor
 from tests.kit.fakes import FakeHarness, FakeJournal, FakeSession
 from tests.kit.steps import After
@@ -39,7 +40,15 @@ class Query:
         self.inbox, receive = trio.open_memory_channel[QueryInbox](0)
         outbox, self.outbox = trio.open_memory_channel[ThreadInbox](0)
         self.harness = FakeHarness()
-        self.actor = QueryActor(ROOM, receive, outbox, self.harness, FakeJournal(), drain_s=1.0)
+        self.actor = QueryActor(
+            ROOM,
+            receive,
+            outbox,
+            self.harness,
+            FakeJournal(),
+            place=Places().place(),
+            drain_s=1.0,
+        )
 
     async def ended(self) -> list[str]:
         """Return which turns have ended, once the actor is gone."""
