@@ -21,7 +21,7 @@ types:
 # e.g. just test -k approval -x
 [group('check')]
 test *args:
-    python -m pytest {{ args }}
+    python -m pytest -n 2 {{ args }}
 
 # latency, throughput and memory, each beside a floor measured in the same run
 [group('check')]
