@@ -33,12 +33,12 @@ def placed(command: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(
         url: str | None, state_dir: str | None, config: Path | None, **rest: object
     ) -> object:
-        from scuba.server.loading import load_server
+        from scuba.server.loading import load_place
         from scuba.server.settings import Flags
 
         flags = Flags(store=url, state_dir=state_dir)
-        options = load_server(config, flags, local_state_dir(os.environ), os.environ)
-        return command(place=options.place, **rest)
+        place = load_place(config, flags, local_state_dir(os.environ), os.environ)
+        return command(place=place, **rest)
 
     wrapped.__doc__, wrapped.__name__ = command.__doc__, command.__name__
     decorated: Callable[..., Any] = wrapped

@@ -152,7 +152,7 @@ async def test_a_server_that_is_killed_while_it_seeds_leaves_all_of_it_or_nothin
         log = await events(ada)
     assert [event["seq"] for event in log] == list(range(1, 904))
     assert (await last.stop()).code == 0
-    assert run(place, "store", "check", "--config", config, env={"BOT_TOKEN": BOT}).returncode == 0
+    assert run(place, "store", "check", "--config", config).returncode == 0
 
 
 def test_every_mistake_is_told_and_nothing_is_made(place: Path) -> None:
@@ -188,15 +188,13 @@ async def test_a_restored_backup_is_another_log_to_everybody(start: Start, place
 
         nursery.start_soon(keep_saying)
         done = await trio.to_thread.run_sync(
-            lambda: run(
-                place, "store", "backup", backup, "--config", config, env={"BOT_TOKEN": BOT}
-            )
+            lambda: run(place, "store", "backup", backup, "--config", config)
         )
         assert done.returncode == 0, done.stderr
         nursery.cancel_scope.cancel()
     async with person(url, ADA) as ada, socket(url, ADA) as (_, ready):
         epoch, head = ready["logEpoch"], len(await events(ada))
-    in_use = run(place, "store", "migrate", "--config", config, env={"BOT_TOKEN": BOT})
+    in_use = run(place, "store", "migrate", "--config", config)
     assert in_use.returncode == 73
     assert f"process {server.pid}" in in_use.stderr
     await server.stop()
@@ -231,8 +229,7 @@ async def test_a_store_moves_to_postgres_with_its_tokens_and_threads(
     server = serve(start, place, "--config", config)
     await address(server)
     await server.stop()
-    env = {"BOT_TOKEN": BOT}
-    assert run(place, "store", "backup", "moved", "--config", config, env=env).returncode == 0
+    assert run(place, "store", "backup", "moved", "--config", config).returncode == 0
 
     with cluster() as postgres, postgres.database() as url:
         assert run(place, "store", "restore", "moved", "--store", url).returncode == 0

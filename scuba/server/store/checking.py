@@ -177,12 +177,14 @@ def check(database: Database, *, sqlite: bool) -> Iterator[str]:
     looks: list[Callable[[Tx], Iterator[str]]] = [_meta, _rules, _tool_calls]
     for look in [_file, *looks] if sqlite else looks:
         try:
-            yield from database.look(partial(_all, look))
+            yield from database.look(partial(_all, look, patiently=not sqlite))
         except Broken as error:
             yield f"the database cannot be read: {error}"
 
 
-def _all(look: Callable[[Tx], Iterator[str]], tx: Tx) -> list[str]:
+def _all(look: Callable[[Tx], Iterator[str]], tx: Tx, *, patiently: bool) -> list[str]:
+    if patiently:  # a query over every event takes longer than a caller of the server would wait
+        tx.run("SET LOCAL statement_timeout = 0")
     return list(look(tx))
 
 

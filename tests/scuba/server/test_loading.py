@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 import pytest
+import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scuba import wire
 from scuba.errors import ConfigError
 from scuba.server.config import Oidc, Rate, ServerConfig
-from scuba.server.loading import load_server
+from scuba.server.loading import load_place, load_server
 from scuba.server.settings import Flags, LimitSettings, ServeOptions, ServerSettings
 from scuba.server.store.place import PostgresPlace, SqlitePlace
 
@@ -27,7 +28,7 @@ EVERYTHING: dict[str, Any] = {
     "prefix": "/bubble",
     "store": "sqlite:data/bubble.db",
     "stateDir": "state",
-    "tls": {"cert": "cert.pem", "key": "/etc/key.pem"},
+    "tls": {"cert": "cert.pem", "key": "key.pem"},
     "trustedProxy": False,
     "allowInsecure": True,
     "allowedOrigins": ["https://app.example.com"],
@@ -80,6 +81,13 @@ def wrong(folder: Path, content: object, environ: Mapping[str, str] = {}) -> str
     return caught.value.what
 
 
+@pytest.fixture(autouse=True)
+def certificate(tmp_path: Path) -> None:
+    issued = trustme.CA().issue_cert("localhost")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+
+
 def test_an_empty_file_is_a_server_as_ever(tmp_path: Path) -> None:
     options = load(tmp_path, {})
 
@@ -99,7 +107,7 @@ def test_everything_in_the_file_reaches_the_server(tmp_path: Path) -> None:
         allowed_hosts=("bubble.test",),
         allow_insecure=True,
         tls_cert=tmp_path / "cert.pem",
-        tls_key=Path("/etc/key.pem"),
+        tls_key=tmp_path / "key.pem",
         limits=wire.Limits(
             event_bytes=2048,
             batch_events=3,
@@ -161,18 +169,19 @@ def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
         port=1,
         state_dir="/else/where",
         store="sqlite:/else/bubble.db",
-        tls_cert="/else/cert.pem",
+        tls_cert=str(tmp_path / "cert.pem"),
         trusted_proxy=True,
         level="error",
         pretty=False,
     )
     content = {name: value for name, value in EVERYTHING.items() if name != "masterKey"}
+    content["tls"] = {"cert": "not-there.pem", "key": "key.pem"}
 
     options = load(tmp_path, content, flags)
 
     config = options.config
     assert (config.bind, config.port, config.trusted_proxy) == ("127.0.0.1", 1, True)
-    assert (config.tls_cert, config.tls_key) == (Path("/else/cert.pem"), Path("/etc/key.pem"))
+    assert (config.tls_cert, config.tls_key) == (tmp_path / "cert.pem", tmp_path / "key.pem")
     assert options.place == SqlitePlace(Path("/else/bubble.db"))
     assert options.state_dir == Path("/else/where")
     assert (options.level, options.pretty) == ("error", False)
@@ -218,6 +227,30 @@ def test_a_limit_that_no_event_fits_into_is_a_mistake(tmp_path: Path) -> None:
     said = wrong(tmp_path, {"limits": {"eventBytes": 4096, "frameBytes": 2048}})
 
     assert "limits.frameBytes: is less than limits.eventBytes, 4096" in said
+
+
+def test_files_that_are_no_certificate_are_told_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "bad.pem").write_text("nothing")
+
+    assert "tls: " in wrong(tmp_path, {"tls": {"cert": "bad.pem", "key": "key.pem"}})
+    assert "tls: " in wrong(tmp_path, {"tls": {"cert": "cert.pem", "key": "nowhere.pem"}})
+
+
+def test_the_place_of_the_store_is_known_without_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "bubble.config.json"
+    path.write_text(
+        json.dumps({"store": "sqlite:b.db", "masterKey": {"env": "NOT_SET"}, "prot": 1})
+    )
+    assert load_place(path, Flags(), tmp_path, {}) == SqlitePlace(tmp_path / "b.db")
+
+    path.write_text(json.dumps({"store": 7, "stateDir": "", "prot": 1}))
+    with pytest.raises(ConfigError) as caught:
+        load_place(path, Flags(), tmp_path, {})
+    assert "store: must be" in caught.value.what
+    assert "stateDir: is empty" in caught.value.what
+    assert "prot" not in caught.value.what
+    in_state_dir = load_place(None, Flags(state_dir="/s"), tmp_path, {})
+    assert in_state_dir == SqlitePlace(Path("/s/bubble.db"))
 
 
 def test_a_password_is_a_secret_and_is_never_told(tmp_path: Path) -> None:
