@@ -8,21 +8,16 @@ from scuba import wire
 from scuba.errors import Problem
 from scuba.server.store.authority import standing
 from scuba.server.store.changes import Caller
-from scuba.server.store.engine import Row, Tx
+from scuba.server.store.engine import Tx
 from scuba.server.store.listing import MOST, check_limit
+from scuba.server.store.walking import COLUMNS, Bounds, Walk, envelope, size_bytes
 
 PAGE_BYTES = 1_048_576
 ALIGN_EVENTS = 2_000
 """How far a page may be extended downwards so that it cuts no run."""
 
 MOST_TYPES = 50
-
-_STEP = 100
-"""Rows fetched at once: events can be large, and a page ends at a size too."""
-_EVENT_BYTES = 250
-"""What the names and short fields of an envelope take at most."""
 _RUN_TYPES = {"message_part", "run_started", "run_finished"}
-_COLUMNS = "id, thread_id, seq, ts, principal_id, type, run_id, payload, key, role, bare_left"
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +49,11 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
             raise _invalid("alignRuns goes with neither runId nor type")
 
     @property
+    def bounds(self) -> Bounds:
+        """Return between which seqs."""
+        return Bounds(self.after or 0, wire.MAX_INTEGER if self.before is None else self.before)
+
+    @property
     def downwards(self) -> bool:
         """Return whether the newest of what is asked come first."""
         return self.before is not None or self.tail is not None
@@ -70,7 +70,7 @@ def page(tx: Tx, caller: Caller, thread_id: str, ask: Ask, log_epoch: str) -> wi
     """Return a page in ascending order. Raises Problem 400 and 404."""
     at = standing(tx, caller, thread_id)
     ask.check()
-    wanted = _Range(tx, caller.id, thread_id, ask)
+    wanted = _walk(tx, caller.id, thread_id, ask)
     count = ask.tail if ask.tail is not None else ask.limit
     events, more = wanted.take(count, PAGE_BYTES)
     aligned = None
@@ -83,8 +83,8 @@ def page(tx: Tx, caller: Caller, thread_id: str, ask: Ask, log_epoch: str) -> wi
         first_seq=at.thread.first_seq,
         last_seq=at.thread.last_seq,
         has_more=more,
-        next_after=events[-1].seq if more and not ask.downwards else None,
-        next_before=events[0].seq if more and ask.downwards else None,
+        next_after=wanted.reached if more and not ask.downwards else None,
+        next_before=_next_before(wanted, events) if more and ask.downwards else None,
         aligned=aligned,
     )
 
@@ -93,73 +93,28 @@ def read(
     tx: Tx, reader_id: str, thread_id: str, after: int, limit: int, max_bytes: int
 ) -> list[wire.Envelope]:
     """Return what follows a seq, for somebody who was found to have access."""
-    return _Range(tx, reader_id, thread_id, Ask(after=after)).take(limit, max_bytes)[0]
+    return _walk(tx, reader_id, thread_id, Ask(after=after)).take(limit, max_bytes)[0]
 
 
-class _Range:
-    """Events of a thread in one direction, within bounds and filters."""
-
-    def __init__(self, tx: Tx, reader_id: str, thread_id: str, ask: Ask) -> None:
-        self.tx, self.reader_id, self.thread_id = tx, reader_id, thread_id
-        self.floor = ask.after or 0
-        self._top = ask.before
-        self._downwards = ask.downwards
-        self._filter, self._args = _filters(ask)
-
-    def take(self, count: int, max_bytes: int) -> tuple[list[wire.Envelope], bool]:
-        """Return up to `count` events, ascending, and whether there are more that way."""
-        rows, size = self._fetch(self.floor, self._top, min(count + 1, _STEP)), 0
-        taken: list[wire.Envelope] = []
-        while rows:
-            for row in rows:
-                event = _envelope(row, self.reader_id)
-                size += _size(event)
-                if len(taken) == count or (taken and size > max_bytes):
-                    return self._ascending(taken), True
-                taken.append(event)
-            rows = self._beyond(taken[-1].seq, min(count + 1 - len(taken), _STEP))
-        return self._ascending(taken), False
-
-    def below(self, seq: int, floor: int, max_bytes: int) -> list[wire.Envelope]:
-        """Return the events before `seq` down to and with `floor`, as far as the size allows."""
-        taken, _ = _Range(
-            self.tx,
-            self.reader_id,
-            self.thread_id,
-            Ask(before=seq),
-        ).take(seq - floor, max_bytes)
-        return taken
-
-    def _beyond(self, seq: int, count: int) -> list[Row]:
-        if self._downwards:
-            return self._fetch(self.floor, seq, count)
-        return self._fetch(seq, self._top, count)
-
-    def _fetch(self, floor: int, top: int | None, count: int) -> list[Row]:
-        order = "DESC" if self._downwards else "ASC"
-        return self.tx.all(
-            f"SELECT {_COLUMNS} FROM events WHERE thread_id = ? AND seq > ? AND seq < ?"
-            f"{self._filter} ORDER BY seq {order} LIMIT ?",
-            (self.thread_id, floor, wire.MAX_INTEGER if top is None else top, *self._args, count),
-        )
-
-    def _ascending(self, events: list[wire.Envelope]) -> list[wire.Envelope]:
-        return events[::-1] if self._downwards else events
+def _walk(tx: Tx, reader_id: str, thread_id: str, ask: Ask) -> Walk:
+    return Walk(
+        tx,
+        reader_id,
+        thread_id,
+        ask.bounds,
+        downwards=ask.downwards,
+        run_id=ask.run_id,
+        types=ask.types,
+    )
 
 
-def _filters(ask: Ask) -> tuple[str, list[object]]:
-    where, args = "", list[object]()
-    if ask.run_id is not None:
-        where += " AND run_id = ?"
-        args.append(ask.run_id)
-    if ask.types:
-        where += f" AND type IN ({', '.join('?' * len(ask.types))})"
-        args += ask.types
-    return where, args
+def _next_before(wanted: Walk, events: Sequence[wire.Envelope]) -> int:
+    """Return where the walk goes on; below what was added to make whole the runs."""
+    return min(wanted.reached, events[0].seq) if events else wanted.reached
 
 
 def _align(
-    wanted: _Range, events: list[wire.Envelope], more: bool
+    wanted: Walk, events: list[wire.Envelope], more: bool
 ) -> tuple[list[wire.Envelope], bool, bool]:
     """Extend a page downwards, below its floor too, until it cuts no foreign run."""
     if not events:
@@ -169,14 +124,14 @@ def _align(
     while (first := _earliest(wanted, fresh)) is not None and first < events[0].seq:
         floor = max(first, bottom, 1)
         fresh = wanted.below(events[0].seq, floor, PAGE_BYTES - size)
-        size += sum(map(_size, fresh))
+        size += sum(map(size_bytes, fresh))
         events = [*fresh, *events]
         if events[0].seq > first:
-            return events, False, events[0].seq > wanted.floor + 1
-    return events, True, more and events[0].seq > wanted.floor + 1
+            return events, False, events[0].seq > wanted.bounds.floor + 1
+    return events, True, more and events[0].seq > wanted.bounds.floor + 1
 
 
-def _earliest(wanted: _Range, events: Sequence[wire.Envelope]) -> int | None:
+def _earliest(wanted: Walk, events: Sequence[wire.Envelope]) -> int | None:
     """Return where the earliest foreign run with a part among these events begins."""
     ids = {event.run_id for event in events if event.type in _RUN_TYPES}
     ids.discard(None)
@@ -197,12 +152,12 @@ def event(tx: Tx, caller: Caller, thread_id: str, seq: int) -> wire.Envelope:
     """Return one event. Raises Problem 404 `not_found`."""
     standing(tx, caller, thread_id)
     row = tx.one(
-        f"SELECT {_COLUMNS} FROM events WHERE thread_id = ? AND seq = ?",
+        f"SELECT {COLUMNS} FROM events WHERE thread_id = ? AND seq = ?",
         (thread_id, max(0, min(seq, wire.MAX_INTEGER))),
     )
     if row is None:
         raise Problem(404, "not_found", f"no event {seq} on this thread")
-    return _envelope(row, caller.id)
+    return envelope(row, caller.id)
 
 
 def run(tx: Tx, caller: Caller, thread_id: str, run_id: str) -> wire.RunView:
@@ -217,27 +172,4 @@ def run(tx: Tx, caller: Caller, thread_id: str, run_id: str) -> wire.RunView:
         raise Problem(404, "run_not_found", f"no run {run_id} on this thread")
     return wire.RunView(
         run_id=run_id, principal_id=row[0], first_seq=row[1], last_seq=row[2], status=row[3]
-    )
-
-
-def _size(event: wire.Envelope) -> int:
-    """Return at least the bytes that an event takes on the wire."""
-    ids = (event.thread_id, event.principal_id, event.type, event.run_id or "", event.key or "")
-    return len(bytes(event.payload)) + sum(map(len, ids)) + _EVENT_BYTES
-
-
-def _envelope(row: Row, reader_id: str) -> wire.Envelope:
-    id_, thread_id, seq, ts, principal_id, type_, run_id, payload, key, role, bare_left = row
-    return wire.Envelope(
-        id=id_,
-        thread_id=thread_id,
-        seq=seq,
-        ts=ts,
-        principal_id=principal_id,
-        type=type_,
-        run_id=run_id,
-        payload=msgspec.Raw(payload.encode()),
-        key=key if principal_id == reader_id else None,
-        role=role,
-        bare_left=bare_left,
     )

@@ -230,7 +230,18 @@ CREATE TABLE change_log (
 );
 """
 
-MIGRATIONS = (_FIRST, _IDENTITIES, _CURSORS_AND_ARTIFACTS, _GRANT_KEYS, _CHANGE_LOG)
+_EVENTS_BY_TYPE = """
+CREATE INDEX events_by_type ON events (thread_id, type, seq) WHERE type <> 'message_part';
+"""
+
+MIGRATIONS = (
+    _FIRST,
+    _IDENTITIES,
+    _CURSORS_AND_ARTIFACTS,
+    _GRANT_KEYS,
+    _CHANGE_LOG,
+    _EVENTS_BY_TYPE,
+)
 
 
 def migrate(database: Database) -> None:

@@ -8,6 +8,7 @@ from scuba.server.store.reading import PAGE_BYTES
 from tests.kit.store import (
     World,
     decide,
+    event,
     finished,
     open_world,
     refused,
@@ -193,3 +194,43 @@ async def test_a_question_that_makes_no_sense_is_refused(asked: dict[str, object
         ada, _, thread_id = await talk(world, 3)
 
         assert await refused(world.page(ada, thread_id, **asked)) == (400, "invalid_query")
+
+
+FILTERS = [
+    {"run_id": run, "types": types}
+    for run in (None, "run_b")
+    for types in [(), ("message_part",), ("x.a.b", "run_finished"), ("message_part", "x.a.b")]
+]
+
+
+@pytest.mark.parametrize("scan", [1, 3, 10_000])
+async def test_a_filter_misses_nothing_however_little_a_page_looks_at(
+    monkeypatch: pytest.MonkeyPatch, scan: int
+) -> None:
+    """Field case 14.2: a page of a very long thread ends in bounded time, also with a filter."""
+    monkeypatch.setattr("scuba.server.store.walking.SCAN", scan)
+    async with open_world() as world:
+        ada = await world.user("ada")
+        thread = await world.thread(ada)
+        for name in ("run_a", "run_b"):
+            await world.append(ada, thread, started(name))
+            await world.append(ada, thread, text("1", name), event("x.a.b", run=name))
+            await world.append(ada, thread, text("2", name), finished(name), event("x.a.b"))
+        log = await world.log(ada, thread)
+        for asked in FILTERS:
+            run, types = asked["run_id"], asked["types"] or {one.type for one in log}
+            fitting = [one.seq for one in log if run in (None, one.run_id) and one.type in types]
+
+            assert await walked(world, ada, thread, {**asked, "after": 0}) == fitting
+            assert await walked(world, ada, thread, {**asked, "before": 99}) == fitting
+
+
+async def walked(world: World, who: Caller, thread: str, asked: dict[str, object]) -> list[int]:
+    """Return the seqs of all pages, whichever way they lead."""
+    found: list[int] = []
+    while True:
+        page = await world.page(who, thread, **asked, limit=2)
+        found = [*seqs(page), *found] if "before" in asked else [*found, *seqs(page)]
+        if page.next_after is None and page.next_before is None:
+            return found
+        asked |= {"after": page.next_after} if page.next_after else {"before": page.next_before}
