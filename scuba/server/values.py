@@ -69,6 +69,7 @@ class Reading:
             tls_key=_path(flags.tls_key, tls.key if tls else None),
             limits=_wire_limits(limits),
             oidc=_oidc(settings.oidc),
+            metrics_port=_first(flags.metrics_port, settings.metrics_port),
             master_key=self._secret("masterKey", settings.master_key),
             auto_grant_first_user_system_owner=settings.auto_grant_first_user_system_owner,
             heartbeat_s=limits.heartbeat_seconds,

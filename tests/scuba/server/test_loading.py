@@ -125,6 +125,7 @@ def test_everything_in_the_file_reaches_the_server(tmp_path: Path) -> None:
         ),
         master_key=KEY,
         auto_grant_first_user_system_owner=True,
+        metrics_port=9000,
         heartbeat_s=1,
         write_s=2,
         auth_s=3,
@@ -171,6 +172,7 @@ def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
         store="sqlite:/else/bubble.db",
         tls_cert=str(tmp_path / "cert.pem"),
         trusted_proxy=True,
+        metrics_port=2,
         level="error",
         pretty=False,
     )
@@ -185,7 +187,7 @@ def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
     assert options.place == SqlitePlace(Path("/else/bubble.db"))
     assert options.state_dir == Path("/else/where")
     assert (options.level, options.pretty) == ("error", False)
-    assert config.prefix == "/bubble"
+    assert (config.prefix, config.metrics_port) == ("/bubble", 2)
 
 
 def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
