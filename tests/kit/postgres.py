@@ -32,12 +32,24 @@ _QUICK = ("fsync=off", "full_page_writes=off", "autovacuum=off")
 
 
 class Cluster:
-    """A running PostgreSQL with databases in it. `pid` is its first process."""
+    """A running PostgreSQL with databases in it."""
 
-    def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
-        self.folder, self._process = folder, process
-        self.pid = process.pid
+    def __init__(self, folder: Path, settings: tuple[str, ...], user: str | None) -> None:
+        self.folder, self._settings, self._user = folder, settings, user
         self._numbers = count(1)
+        self._process = _start(folder, settings, user)
+        _wait_ready(folder, self._process)
+
+    def crash(self) -> None:
+        """Have it end at once, as if it were killed, and start again from what is on the disk."""
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait(STOP_S)
+        self._process = _start(self.folder, self._settings, self._user)
+        _wait_ready(self.folder, self._process)
+
+    def stop(self) -> None:
+        """End it."""
+        _stop(self._process)
 
     def url(self, database: str = "postgres", **fields: str) -> str:
         """Return how to reach a database, over the socket in the cluster's own folder."""
@@ -132,12 +144,11 @@ def cluster(*settings: str, durable: bool = False) -> Generator[Cluster]:
             os.chown(folder, pwd.getpwnam(user).pw_uid, pwd.getpwnam(user).pw_gid)
         _initdb(folder / "data", user)
         chosen = settings if durable else (*_QUICK, *settings)
-        process = _start(folder, chosen, user)
+        running = Cluster(folder, chosen, user)
         try:
-            _wait_ready(folder, process)
-            yield Cluster(folder, process)
+            yield running
         finally:
-            _stop(process)
+            running.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -10,8 +10,12 @@ def _on_engine(engine: str) -> None:
     """Have the fixture used, so that it can be given its values below."""
 
 
+_BOUND = {"tmp_path", "shared", "postgres", "durable"}
+"""Fixtures of tests that choose their engine themselves."""
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test once on each engine, but for what is about a file, or about no store at all."""
     has_world = hasattr(metafunc.module, "open_world") and iscoroutinefunction(metafunc.function)
-    if has_world and "tmp_path" not in metafunc.fixturenames:
+    if has_world and not _BOUND.intersection(metafunc.fixturenames):
         metafunc.parametrize("engine", ["sqlite", "postgres"], indirect=True)

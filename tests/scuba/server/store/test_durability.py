@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Callable, Generator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from scuba import wire
 from scuba.errors import ConfigError
 from scuba.server.store import SYSTEM, open_store, schema
+from tests.kit.postgres import Cluster, cluster
 from tests.kit.store import Clock, finished, on_thread, open_world, started, text
 
 ROOT = Path(__file__).parents[4]
@@ -44,9 +46,8 @@ async def test_everything_is_there_when_the_store_is_opened_again(tmp_path: Path
 
 WRITER = """
 import sys, trio
-from pathlib import Path
 from scuba import wire
-from scuba.server.store import SYSTEM, open_store, schema
+from scuba.server.store import SYSTEM, open_store
 from tests.kit.store import text
 
 async def write(store, lane):
@@ -57,9 +58,10 @@ async def write(store, lane):
         print(key, got.events[0].seq, flush=True)
 
 async def main():
-    async with open_store(Path(sys.argv[1])) as store, trio.open_nursery() as nursery:
+    async with open_store(sys.argv[1]) as store, trio.open_nursery() as nursery:
         await store.create_thread(SYSTEM, wire.NewThread(), thread_id="thr_1")
-        for lane in range(8):
+        first = int(sys.argv[2])
+        for lane in range(first, first + 8):
             nursery.start_soon(write, store, lane)
 
 trio.run(main)
@@ -69,25 +71,46 @@ trio.run(main)
 async def test_a_kill_in_the_middle_loses_no_acknowledged_append_and_leaves_no_gap(
     tmp_path: Path,
 ) -> None:
-    path = tmp_path / "bubble.db"
-    acknowledged = await _write_until_killed(path, 300)
+    place = f"sqlite:{tmp_path / 'bubble.db'}"
+    await _check_all_is_there(place, await _write_until_killed(place, 300))
 
-    async with open_store(path) as store:
+
+@pytest.fixture
+def durable() -> Generator[Cluster]:
+    with cluster(durable=True) as running:
+        yield running
+
+
+async def test_the_same_in_postgresql_also_when_that_crashes_too(durable: Cluster) -> None:
+    with durable.database() as place:
+        await _check_all_is_there(place, await _write_until_killed(place, 200))
+        acknowledged = await _write_until_killed(place, 200, lane=8, meanwhile=durable.crash)
+        await _check_all_is_there(place, acknowledged)
+
+
+async def _check_all_is_there(place: str, acknowledged: dict[str, int]) -> None:
+    async with open_store(place) as store:
         _, last_seq = await store.role_on(SYSTEM, "thr_1")
         log = await store.read("system", "thr_1", 0, limit=10**6, max_bytes=10**9)
     assert [event.seq for event in log] == list(range(1, last_seq + 1))
     keys = {event.key: event.seq for event in log}
-    assert len(acknowledged) >= 300
+    assert len(acknowledged) >= 200
     assert all(keys[key] == seq for key, seq in acknowledged.items())
     halves = {key.removesuffix("b") for key in keys if key is not None}
     assert all(f"{key}b" in keys for key in halves)
 
 
-async def _write_until_killed(path: Path, lines: int) -> dict[str, int]:
-    """Run the writer in a process of its own, and kill it after so many acknowledgements."""
+async def _write_until_killed(
+    place: str, lines: int, *, lane: int = 0, meanwhile: Callable[[], None] | None = None
+) -> dict[str, int]:
+    """Run the writer in a process of its own, and kill it after so many acknowledgements.
+
+    Before that, `meanwhile` happens to it.
+    """
     process = subprocess.Popen(  # noqa: ASYNC220  # nothing else runs meanwhile
-        [sys.executable, "-c", WRITER, str(path)],
+        [sys.executable, "-c", WRITER, place, str(lane)],
         stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
         cwd=ROOT,
         env={"PYTHONPATH": str(ROOT), "PATH": os.defpath},
@@ -95,6 +118,8 @@ async def _write_until_killed(path: Path, lines: int) -> dict[str, int]:
     assert process.stdout is not None
     try:
         got = [process.stdout.readline() for _ in range(lines)]
+        if meanwhile is not None:
+            meanwhile()
         process.send_signal(signal.SIGKILL)
         got += process.stdout.read().splitlines()[:-1]  # the last may be half a line
     finally:
