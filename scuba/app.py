@@ -15,6 +15,7 @@ from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import trio
 
 from actors.backlog import Backlog
@@ -147,7 +148,8 @@ async def run_server(
             open_store(options.place, limits=config.limits) as store,
         ):
             if options.seed is not None:
-                await plant(store, options.seed, config.limits, options.source)
+                planted = await plant(store, options.seed, config.limits, options.source)
+                logger.info("seed planted", extra=msgspec.structs.asdict(planted))
             async with _served(store, config) as url:
                 local = await _first_start(options, store, url, state_dir)
                 readiness.tell(Ready(url=url, pid=os.getpid()))

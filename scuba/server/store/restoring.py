@@ -29,6 +29,7 @@ def restore(database: Database, path: Path) -> Restored:
     The log gets a new epoch, so that nobody takes a position in the old one for one in this
     (1.6). Raises ConfigError for a backup that is not whole, or a store that is not empty.
     """
+    perform(database, require_empty)  # before the long look at the file
     header, _ = verify(path)
 
     def work(tx: Tx) -> Restored:
