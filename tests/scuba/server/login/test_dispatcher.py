@@ -1,6 +1,9 @@
 """One driver looks at a token: which one, its form alone tells (2.2)."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +12,7 @@ from scuba.server.config import Oidc, Rate, ServerConfig, config_mistakes
 from scuba.server.credentials import driver_of, form_of
 from scuba.server.login import KNOWN_S, Logins, Visit
 from scuba.server.store import SYSTEM, PrincipalDisabled, TokenEnded
+from scuba.server.store.identities import Vouched
 from scuba.server.store.ids import new_token
 from tests.kit.issuer import AUDIENCE, Issuer
 from tests.kit.store import open_world
@@ -220,6 +224,28 @@ async def test_an_answer_is_remembered_for_a_second_and_forgotten_when_a_token_e
             logins.heard(ending)
             await told(logins, visit(token))
         assert len(asked) == 4
+
+
+async def test_a_jwt_is_not_remembered_beyond_its_end() -> None:
+    async with open_world() as world:
+        now = [1_000.0]
+        logins = Logins(world.store, ServerConfig(oidc=GOOD), lambda: now[0])
+        await world.user("ada")
+        await world.store.identities.bind("ada", GOOD.issuer, "ada")
+        asked: list[str] = []
+
+        class Fake:
+            async def vouched(self, token: str) -> Vouched:
+                asked.append(token)
+                await trio.lowlevel.checkpoint()
+                ends = datetime.now(UTC) + timedelta(seconds=0.9)
+                return Vouched(issuer=GOOD.issuer, subject="ada", expires_at=ends.isoformat())
+
+        logins._verifier = Fake()  # type: ignore[assignment]  # says what it is told to
+        for passed_s, times in ((0.0, 1), (0.1, 1), (0.85, 2)):
+            now[0] += passed_s
+            assert await told(logins, visit("a.b.c")) == "ada"
+            assert len(asked) == times
 
 
 async def test_the_request_stands_in_the_caller_also_when_it_was_remembered() -> None:
