@@ -17,6 +17,7 @@ from scuba.server import ServerConfig, make_app
 from scuba.server.config import Rate
 from scuba.server.login import KNOWN_S
 from scuba.server.store import SYSTEM, Caller, Store, open_store
+from tests.kit import store as fresh
 
 HOST = "http://127.0.0.1:1"
 
@@ -75,7 +76,7 @@ class World:
 @asynccontextmanager
 async def world(config: ServerConfig | None = None) -> AsyncIterator[World]:
     config = config or ServerConfig()
-    async with open_store(None, limits=config.limits) as store:
+    async with open_store(fresh.fresh_place(), limits=config.limits) as store:
         made = World(store, config)
         made.ada = await made.principal("user-ada")
         answer = await made.ask(

@@ -4,12 +4,6 @@ from inspect import iscoroutinefunction
 
 import pytest
 
-
-@pytest.fixture(autouse=True)
-def _on_engine(engine: str) -> None:
-    """Have the fixture used, so that it can be given its values below."""
-
-
 _BOUND = {"tmp_path", "shared", "postgres", "durable"}
 """Fixtures of tests that choose their engine themselves."""
 
