@@ -10,16 +10,28 @@ from pathlib import Path
 
 import trio
 
-from tests.bench import frames, latency, real_cli, server, threads
+from tests.bench import (
+    appends,
+    fan_out,
+    frames,
+    latency,
+    long_thread,
+    real_cli,
+    stalled,
+    threads,
+)
 from tests.bench.measure import Figure, show
 
 LONGEST_S = 300.0
 
 BENCHES: dict[str, tuple[str, Callable[[Path], Awaitable[list[Figure]]]]] = {
+    "appends": ("Durable appends", appends.figures),
+    "fan_out": ("Fan-out", fan_out.figures),
     "frames": ("Frames", frames.figures),
     "latency": ("Added latency", latency.figures),
+    "long_thread": ("A thread of a million events", long_thread.figures),
     "real_cli": ("The real CLI", real_cli.figures),
-    "server": ("The server", server.figures),
+    "stalled": ("Stalled readers", stalled.figures),
     "threads": ("Many threads", threads.figures),
 }
 

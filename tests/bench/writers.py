@@ -1,0 +1,72 @@
+"""Many who append over HTTP, as cheap as can be: bytes are sent, answers are counted."""
+
+import itertools
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import trio
+
+from tests.bench.serving import Served
+
+_KEYS = itertools.count()
+_EVENT = (
+    '{"type":"message_part","runId":"%s","key":"k%d","payload":{"chunk":{"type":"text-delta",'
+    '"id":"t1","delta":"' + "x" * 120 + '"}}}'
+)
+DELTA = '{"chunk":{"type":"text-delta","id":"t1","delta":"' + "x" * 120 + '"}}'
+"""The payload of every event that a bench of appends makes."""
+
+
+async def append_for(served: Served, writers: int, batch: int, seconds: float) -> float:
+    """Return how many requests a second were answered, with so many writers at once."""
+    done = 0
+    began = trio.current_time()
+
+    def count() -> bool:
+        nonlocal done
+        done += 1
+        return trio.current_time() < began + seconds
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(writers):
+            nursery.start_soon(_write, served, batch, count)
+    return done / (trio.current_time() - began)
+
+
+async def _write(served: Served, batch: int, go_on: Callable[[], bool]) -> None:
+    parts = urlsplit(served.url)
+    assert parts.hostname is not None
+    assert parts.port is not None
+    path = f"{parts.path}/v1/threads/{served.threads[0]}/events"
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer"
+        f" {served.bot_token}\r\nContent-Type: application/json\r\nContent-Length: "
+    )
+    run_id = f"run_{next(_KEYS)}"
+    start = f'{{"events":[{{"type":"run_started","runId":"{run_id}","key":"k{next(_KEYS)}"}}]}}'
+    async with await trio.open_tcp_stream(parts.hostname, parts.port) as stream:
+        await _post(stream, head, start)
+        while go_on():
+            events = ",".join([_EVENT % (run_id, next(_KEYS)) for _ in range(batch)])
+            await _post(stream, head, f'{{"events":[{events}]}}')
+
+
+async def _post(stream: trio.SocketStream, head: str, body: str) -> None:
+    await stream.send_all(f"{head}{len(body)}\r\n\r\n{body}".encode())
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += await _more(stream)
+    top, _, rest = answer.partition(b"\r\n\r\n")
+    if not top.startswith(b"HTTP/1.1 201"):
+        raise ConnectionError(answer.decode(errors="replace"))
+    length = int(top.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+    left = length - len(rest)
+    while left > 0:
+        left -= len(await _more(stream))
+
+
+async def _more(stream: trio.SocketStream) -> bytes:
+    data = await stream.receive_some()
+    if not data:
+        raise ConnectionError("the server has closed a connection")
+    return bytes(data)
