@@ -22,12 +22,12 @@ AND NOT EXISTS (
 def keeping_owners(tx: Tx, *thread_ids: str, leaving: str = "") -> Generator[None]:
     """Make a change of authority on threads and on those that take participants from them.
 
-    Raises Problem 409 `last_owner` after a change that left one of them without its last owner,
-    also when that is `leaving` and disabled.
+    Raises Problem 409 `last_owner` after a change that left one of them without its last owner;
+    `leaving`, whom it is about, is an owner as long as it is one at all, disabled or not.
     """
     before = _ownerless(tx, thread_ids, leaving)
     yield
-    if not _ownerless(tx, thread_ids, "") <= before:
+    if not _ownerless(tx, thread_ids, leaving) <= before:
         raise Problem(409, "last_owner", "the last owner of a thread cannot go")
 
 
