@@ -24,7 +24,7 @@ ARTIFACTS: dict[str, dict[str, Described]] = {
             summary="Move a cursor of the caller, never back; it answers where it stands (10).",
             body=(wire.CursorPosition,),
             answers=one(wire.CursorPosition),
-            refusals="thread_not_found future_cursor limit_reached",
+            refusals="invalid_query thread_not_found future_cursor limit_reached",
         )
     },
     Route.ARTIFACTS: {
