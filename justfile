@@ -42,7 +42,7 @@ aisdk:
 # kill, freeze and cut off real servers under load, so many rounds for each engine
 [group('check')]
 chaos rounds="10":
-    CHAOS_ROUNDS={{ rounds }} python -m pytest tests/chaos
+    CHAOS_ROUNDS={{ rounds }} python -m pytest tests/chaos -o faulthandler_timeout=0
 
 # which branches did nobody run?
 [group('check')]
