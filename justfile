@@ -37,7 +37,7 @@ bench *args:
 # the AI SDK, whose fold judges recorded runs; its tests are skipped without it
 [group('check')]
 aisdk:
-    npm ci --prefix tests/aisdk --no-audit --no-fund
+    npm ci --prefix tests/aisdk
 
 # kill, freeze and cut off real servers under load, so many rounds for each engine
 [group('check')]
