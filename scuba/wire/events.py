@@ -13,7 +13,7 @@ def _nothing() -> msgspec.Raw:
     return msgspec.Raw(b"{}")
 
 
-class Envelope(Struct, frozen=True, kw_only=True):
+class Envelope(Struct, frozen=True, kw_only=True, gc=False):
     """One committed event (5.1). `payload` stays as its author sent it."""
 
     id: str
@@ -30,7 +30,7 @@ class Envelope(Struct, frozen=True, kw_only=True):
     bare_left: int | None = None
 
 
-class NewEvent(Struct, frozen=True, kw_only=True):
+class NewEvent(Struct, frozen=True, kw_only=True, gc=False):
     """One event to append (6.1)."""
 
     type: str
@@ -54,7 +54,7 @@ class LoneEvent(NewEvent, frozen=True, kw_only=True):
     log_epoch: str | None = None
 
 
-class Receipt(Struct, frozen=True, kw_only=True):
+class Receipt(Struct, frozen=True, kw_only=True, gc=False):
     """What became of one appended event (6.1, 6.2)."""
 
     id: str

@@ -23,7 +23,7 @@ class _Kept(msgspec.Struct, frozen=True):
     digest: bytes
 
 
-class _Place(msgspec.Struct, frozen=True):
+class _Place(msgspec.Struct, frozen=True, gc=False):
     """Where one event of the batch is answered from: an old receipt, or a new event."""
 
     kept: wire.Receipt | None

@@ -40,8 +40,9 @@ def moment_ms(text: str) -> int:
 
 def ordered_ids(prefix: str, at_ms: int, count: int) -> list[str]:
     """Return `count` ids of 26 characters after the prefix: time first, then chance, ascending."""
-    first = at_ms << 80 | secrets.randbits(79)  # one bit left free to count up in
-    return [prefix + _base32(first + number) for number in range(count)]
+    head = prefix + _base32(at_ms << 80 | secrets.randbits(60) << 20)[:22]
+    low = secrets.randbits(19)  # one bit left free to count up in
+    return [head + _PAIRS[n >> 10] + _PAIRS[n & 1023] for n in range(low, low + count)]
 
 
 def ordered_id(prefix: str, at_ms: int) -> str:

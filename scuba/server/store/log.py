@@ -11,7 +11,7 @@ from scuba.server.store.engine import Write
 from scuba.server.store.ids import ordered_ids
 
 
-class Fresh(msgspec.Struct, kw_only=True):
+class Fresh(msgspec.Struct, kw_only=True, gc=False):
     """An event that is about to get its seq."""
 
     type: str

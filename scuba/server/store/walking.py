@@ -8,7 +8,7 @@ import msgspec
 from scuba import wire
 from scuba.server.store.engine import Row, Tx
 
-SCAN = 10_000
+SCAN = 5_000
 """Events that one page looks at when its filter has no index: then it ends, with more to come."""
 
 _STEP = 100
