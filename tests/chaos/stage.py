@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
@@ -14,6 +14,7 @@ Step = Callable[[W], Awaitable[None]]
 
 STEP_S = 120.0
 """Longest step; more is a hang, and the test says where."""
+GONE = (trio.RunFinishedError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class Stage(Generic[W]):
@@ -30,7 +31,9 @@ class Stage(Generic[W]):
 
     def do(self, step: Step[W]) -> None:
         """Do something with the world. Raises what it raises, or what the world has died of."""
-        trio.from_thread.run_sync(self._steps.send_nowait, step, trio_token=self._token)
+        assert self._thread.is_alive() or not self._told.empty(), "the world has ended"
+        with suppress(*GONE):  # then its end tells why
+            trio.from_thread.run_sync(self._steps.send_nowait, step, trio_token=self._token)
         self._told.get(timeout=STEP_S).unwrap()
 
     def close(self) -> None:
@@ -53,4 +56,7 @@ class Stage(Generic[W]):
             self._told.put(capture(lambda: None))
             async for step in self._next:
                 with trio.fail_after(STEP_S):
-                    self._told.put(await acapture(step, world))
+                    told = await acapture(step, world)
+                    if isinstance(told, Error) and isinstance(told.error, trio.Cancelled):
+                        told.unwrap()  # the world ends, and its end tells why
+                    self._told.put(told)
