@@ -56,8 +56,9 @@ class Database(Protocol):
         *,
         patient: bool = False,
     ) -> list[Outcome[object]]:
-        """Run each under a savepoint in one transaction and commit it; one outcome for each.
+        """Run each so that it fails alone, in one transaction, and commit; one outcome for each.
 
+        One of several may be run more than once; what it did before is undone then.
         `seal` runs last and sees the outcomes; what it raises undoes everything. `patient`: take
         as long as it takes. Raises Broken when nothing was committed, or when that is not known.
         """

@@ -63,7 +63,8 @@ class Sealing:
         """The number of the transaction; None when it changed nothing that is told."""
 
     def __call__(self, tx: Tx, outcomes: Sequence[Outcome[object]]) -> None:
-        """Note the changes of the writes that succeeded. Runs in a worker thread."""
+        """Note the changes of the writes that succeeded. In a worker thread; anew for a repeat."""
+        self.seq, self.before = None, []
         changes = self._changed(outcomes)
         if not changes:
             return

@@ -80,8 +80,9 @@ class PostgresTx:
 
     def many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
         """Run one statement for each row of arguments; an error shows with the next answer."""
-        self.wrote = True
-        self._telling.executemany(to_postgres(sql), rows)
+        if each := list(rows):
+            self.wrote = True
+            self._telling.executemany(to_postgres(sql), each)
 
     def has_table(self, name: str) -> bool:
         """Return whether there is a table of that name."""
@@ -126,17 +127,22 @@ class Postgres:
         *,
         patient: bool = False,
     ) -> list[Outcome[object]]:
-        """Run each under a savepoint, commit once. Raises Broken when that is not certain."""
+        """Run each so that it fails alone, commit once. Raises Broken when that is not certain.
+
+        Several are first tried without savepoints, and all of them anew when one has to be undone.
+        """
         session = self._begun(_PATIENCE if patient else ())
         tx = PostgresTx(session)
-        flow = nullcontext if patient else tx.pipeline
         try:
             with _whole(session):
-                outcomes = [_under_savepoint(tx, work, flow) for work in works]
-                with flow():
-                    if seal is not None:
-                        seal(tx, outcomes)
-                    tx.send("COMMIT")
+                if patient or len(works) == 1:
+                    outcomes = _apart(tx, works, seal, nullcontext if patient else tx.pipeline)
+                elif (done := _together(tx, works, seal)) is not None:
+                    outcomes = done
+                else:
+                    tx.send("ROLLBACK")
+                    _begin(session, ())
+                    outcomes = _apart(tx, works, seal, tx.pipeline)
         except psycopg.Error as error:
             raise Broken(told(error)) from None
         if tx.ended != "COMMIT":  # a transaction that has failed ends with ROLLBACK instead
@@ -215,6 +221,51 @@ def _whole(session: Session) -> Generator[None]:
         if session.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             session.close()
         raise
+
+
+def _together(
+    tx: PostgresTx, works: Sequence[Callable[[Tx], object]], seal: Seal | None
+) -> list[Outcome[object]] | None:
+    """Run all in one go and commit. Returns None, with nothing done, if one has to be undone."""
+    try:
+        with tx.pipeline():
+            outcomes = [_unless_undone(tx, work) for work in works]
+            if seal is not None:
+                seal(tx, outcomes)
+            tx.send("COMMIT")
+    except (_Undo, *_ITS_OWN_FAULT):  # whose fault it is, nobody knows: answers come late
+        return None
+    return outcomes
+
+
+def _unless_undone(tx: PostgresTx, work: Callable[[Tx], object]) -> Outcome[object]:
+    tx.wrote = False
+    outcome = capture(work, tx)
+    if isinstance(outcome, Error):
+        if isinstance(outcome.error, psycopg.Error):
+            raise outcome.error
+        if tx.wrote:
+            raise _Undo
+    return outcome
+
+
+class _Undo(Exception):
+    """A write has failed after it had written something."""
+
+
+def _apart(
+    tx: PostgresTx,
+    works: Sequence[Callable[[Tx], object]],
+    seal: Seal | None,
+    flow: Callable[[], AbstractContextManager[None]],
+) -> list[Outcome[object]]:
+    """Run each under a savepoint of its own, and commit."""
+    outcomes = [_under_savepoint(tx, work, flow) for work in works]
+    with flow():
+        if seal is not None:
+            seal(tx, outcomes)
+        tx.send("COMMIT")
+    return outcomes
 
 
 def _under_savepoint(

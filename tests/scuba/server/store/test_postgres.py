@@ -2,14 +2,14 @@
 
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import psycopg
 import pytest
 import trio
-from outcome import Error, Value
+from outcome import Error, Outcome, Value
 
 from scuba import wire
 from scuba.errors import ConfigError, ScubaError
@@ -69,6 +69,35 @@ def test_a_failing_write_fails_alone_whenever_its_error_shows(database: Database
     assert database.look(noted) == ["a", "b", "first"]
     for _ in range(3):  # what was prepared before the rollbacks is prepared again
         assert database.apply([refuses, noted])[1] == Value(["a", "b", "first"])
+
+
+def test_a_batch_is_tried_in_one_go_and_anew_only_when_one_write_must_be_undone(
+    database: Database,
+) -> None:
+    runs: list[str] = []
+
+    def counted(name: str, rows: list[tuple[str]]) -> Callable[[Tx], None]:
+        def work(tx: Tx) -> None:
+            runs.append(name)
+            tx.many(NOTE, rows)
+
+        return work
+
+    seals: list[list[type]] = []
+
+    def seal(tx: Tx, outcomes: Sequence[Outcome[object]]) -> None:
+        seals.append([type(outcome) for outcome in outcomes])
+        tx.many(NOTE, [("sealed",)])
+
+    database.apply([counted("a", [("a",)]), counted("b", [("b",)])])
+    assert runs == ["a", "b"]
+    # Only the commit brings the error of the last one to light
+    got = database.apply([counted("c", [("c",)]), counted("d", [("d",), ("a",)])], seal)
+
+    assert [type(outcome) for outcome in got] == [Value, Error]
+    assert seals[-1] == [Value, Error]
+    assert runs == ["a", "b", "c", "d", "c", "d"]
+    assert database.look(noted) == ["a", "b", "c", "sealed"]
 
 
 def test_an_error_is_told_without_the_values(database: Database) -> None:
