@@ -27,6 +27,10 @@ BATCH_ROOM_BYTES = 65_536
 """What the body of a batch may have beyond its events, which are measured one by one."""
 
 
+FRAME_ROOM_BYTES = 4_096
+"""What of a frame is not its one event's payload: ids, names, and the words round it."""
+
+
 class Rate(msgspec.Struct, frozen=True):
     """So many a second on average, and so many at once."""
 
@@ -138,6 +142,12 @@ def config_mistakes(config: ServerConfig) -> Iterator[Mistake]:
         )
     if min(config.heartbeat_s, config.write_s, config.auth_s) <= 0:
         yield "limits", "heartbeatS, writeS, authS: each must be above 0"
+    if config.limits.frame_bytes < config.limits.event_bytes + FRAME_ROOM_BYTES:
+        yield (
+            "limits",
+            f"frameBytes: {config.limits.frame_bytes} must be at least {FRAME_ROOM_BYTES} above "
+            "eventBytes, for a frame holds the largest event",
+        )
     for origin in config.allowed_origins:
         if not _is_origin(origin):
             yield "allowedOrigins", f"{origin!r} is not exactly scheme://host[:port]"
