@@ -1,6 +1,6 @@
 """Two servers on one PostgreSQL are equal: what one commits, clients of the other see (16.5)."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 
 import httpx
@@ -9,7 +9,8 @@ import trio
 
 from scuba import wire
 from scuba.server import ServerConfig
-from scuba.server.store import SYSTEM, change_log, open_store
+from scuba.server.store import SYSTEM, Change, change_log, open_store
+from scuba.server.store.database import Tx
 from tests.kit.fake_server import FakeServer, fake_server
 from tests.kit.peer import Peer, ready
 
@@ -153,3 +154,44 @@ async def test_a_lost_wake_up_costs_a_second(shared: str, monkeypatch: pytest.Mo
             await one.say(thread_id, "hello")
             with trio.fail_after(2.5):
                 assert await far.seqs(thread_id, head + 3) == [head + 1, head + 2, head + 3]
+
+
+async def test_a_server_that_was_out_of_touch_looks_at_everything_again(
+    shared: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two_servers(shared) as (one, other):
+        kept, lost = await one.make_thread(one.bot), await one.make_thread(one.bot)
+        heads = [(await one.store.thread(SYSTEM, name)).thread.last_seq for name in (kept, lost)]
+        token = await one.store.mint_token(SYSTEM, one.bot.id, wire.NewToken())
+        assert token.token is not None
+        async with (
+            ready(other.url, one.bot.token) as far,
+            ready(other.url, token.token) as ended,
+        ):
+            await following(far, kept, heads[0])
+            await following(far, lost, heads[1])
+            with monkeypatch.context() as patch:
+                patch.setattr(change_log, "note", _note_and_trim)
+                await one.say(kept, "hello")
+                await one.revoke(lost, one.bot)
+                await one.store.revoke_tokens(SYSTEM, one.bot.id, token.token_id)
+            await one.make_thread()  # the next number tells that some are missing
+            frames = [await far.next(), await far.next()]
+            assert await ended.closed() == wire.Close.UNAUTHENTICATED
+
+    said = [frame for frame in frames if frame["type"] == "server.events"]
+    gone = [frame for frame in frames if frame["type"] == "server.unsubscribed"]
+    assert [event["seq"] for event in said[0]["events"]] == [heads[0] + n for n in (1, 2, 3)]
+    assert [(frame["threadId"], frame["reason"]) for frame in gone] == [(lost, "revoked")]
+
+
+def _note_and_trim(tx: Tx, server: str, changes: Iterable[Change]) -> int:
+    """Note a batch as one that was trimmed before anybody heard of it."""
+    row = tx.one(
+        "INSERT INTO change_log (change_seq, at_ms, server, changes)"
+        " SELECT MAX(change_seq) + 2, 0, ?, '[]' FROM change_log RETURNING change_seq",
+        (server,),
+    )
+    assert row is not None
+    assert list(changes)
+    return int(row[0])

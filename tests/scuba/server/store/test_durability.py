@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from scuba import wire
-from scuba.errors import ConfigError
-from scuba.server.store import SYSTEM, open_store, schema
+from scuba.errors import ConfigError, StateInUse
+from scuba.server.store import SYSTEM, open_database, open_store, schema
+from scuba.server.store.database import Broken
 from tests.kit.postgres import Cluster, cluster
 from tests.kit.store import Clock, finished, on_thread, open_world, started, text
 
@@ -152,6 +153,30 @@ async def test_what_is_no_store_is_refused_with_its_name(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="nowhere"):
         async with open_store(tmp_path / "nowhere" / "bubble.db"):
             pass
+
+
+async def test_a_second_server_on_one_file_is_refused_and_a_reader_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "bubble.db"
+    async with open_world(path) as world:
+        await world.user("ada")
+        with pytest.raises(StateInUse, match=r"bubble\.db is in use by process"):
+            async with open_store(f"sqlite:{path}"):
+                pass
+        with closing(open_database(path, read_only=True)) as reader:
+            assert reader.look(schema.log_epoch) == world.store.log_epoch
+            with pytest.raises(Broken, match="readonly"):
+                reader.apply([lambda tx: tx.run("DELETE FROM events")])
+        await world.user("ben")
+
+    async with open_world(path) as world:  # whoever leaves lets go of it
+        assert await world.store.identify("bubble_user_" + "x" * 43) is None
+
+
+def test_a_reader_of_what_is_no_store_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing"):
+        open_database(tmp_path / "nothing.db", read_only=True)
+
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_the_file_is_for_its_user_alone(tmp_path: Path) -> None:
