@@ -65,21 +65,22 @@ async def store_figures(
 async def _store_rate(
     store: Store, author: Caller, thread_id: str, writers: int, batch: int
 ) -> float:
-    """Return events a second."""
+    """Return events a second, from the moment at which every writer has begun its run."""
+    runs = [f"run_{next(_KEYS)}" for _ in range(writers)]
+    for run_id in runs:
+        await store.append(author, thread_id, wire.NewEvents(events=[_start(run_id)]))
     done, began = 0, trio.current_time()
 
-    async def write() -> None:
+    async def write(run_id: str) -> None:
         nonlocal done
-        run_id = f"run_{next(_KEYS)}"
-        await store.append(author, thread_id, wire.NewEvents(events=[_start(run_id)]))
         while trio.current_time() < began + SECONDS:
             events = [_delta(run_id) for _ in range(batch)]
             await store.append(author, thread_id, wire.NewEvents(events=events))
             done += batch
 
     async with trio.open_nursery() as nursery:
-        for _ in range(writers):
-            nursery.start_soon(write)
+        for run_id in runs:
+            nursery.start_soon(write, run_id)
     return done / (trio.current_time() - began)
 
 

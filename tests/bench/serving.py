@@ -19,6 +19,7 @@ from tests.bench.measure import rss_bytes
 
 FAST = Rate(1_000_000, 1_000_000)
 START_S = 60.0
+STOP_S = 15.0
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -60,6 +61,15 @@ class Serving:
         await self._process.stdin.send_all(b"?\n")
         return msgspec.json.decode(await line_of(self._process), type=Usage)
 
+    async def stop(self) -> float:
+        """Have it end in order; return how many seconds that took."""
+        assert self._process.stdin is not None
+        began = trio.current_time()
+        with trio.fail_after(STOP_S):
+            await self._process.stdin.aclose()
+            await self._process.wait()
+        return trio.current_time() - began
+
 
 async def line_of(process: trio.Process) -> bytes:
     assert process.stdout is not None
@@ -84,7 +94,7 @@ async def serving(wanted: Wanted) -> AsyncGenerator[Serving]:
     try:
         yield Serving(process, msgspec.json.decode(await line_of(process), type=Served))
     finally:
-        with trio.move_on_after(5, shield=True):
+        with trio.move_on_after(STOP_S, shield=True):
             await process.stdin.aclose()
             await process.wait()
         process.kill()
@@ -108,14 +118,15 @@ async def main(wanted: Wanted) -> None:
         heartbeat_s=600.0,  # nobody answers pings here
     )
     async with open_store(wanted.store) as store, trio.open_nursery() as nursery:
-        url = await nursery.start(partial(serve_bubble, store, config, stop=trio.Event()))
+        stop = trio.Event()
+        url = await nursery.start(partial(serve_bubble, store, config, stop=stop))
         user = await make(store, SYSTEM, "user")
         bot = await make(store, user[0], "bot")
         ids = [await joint_thread(store, user[0], bot[0]) for _ in range(wanted.threads)]
         say(Served(url, user[1], bot[0].id, bot[1], ids))
         while await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
             say(Usage(rss_bytes(), time.process_time()))
-        nursery.cancel_scope.cancel()
+        stop.set()
 
 
 async def make(store: Store, by: Caller, kind: wire.PrincipalKind) -> tuple[Caller, str]:

@@ -32,14 +32,21 @@ async def figures(place: Path) -> list[Figure]:
             f"{beside.rate:,.0f} events/s",
             f"{alone.rate:,.0f} events/s without readers",
         ),
+        Figure(
+            "… then the server stops",
+            f"{beside.stop_s:.1f} s",
+            f"{alone.stop_s:.1f} s without readers",
+            "≤ 10 s",
+        ),
     ]
 
 
 class Grown:
     """What a run of events left behind."""
 
-    def __init__(self, grown_mb: float, most_mb: float, rate: float) -> None:
-        self.grown_mb, self.most_mb, self.rate = grown_mb, most_mb, rate
+    def __init__(self, grown_mb: float, most_mb: float, rate: float, stop_s: float) -> None:
+        self.grown_mb, self.most_mb = grown_mb, most_mb
+        self.rate, self.stop_s = rate, stop_s
 
 
 async def grown(path: Path, readers: int) -> Grown:
@@ -55,9 +62,10 @@ async def grown(path: Path, readers: int) -> Grown:
             most = max(most, (await server.usage()).rss_bytes)
         took = trio.current_time() - began
         after = (await server.usage()).rss_bytes
+        stopped = await server.stop()
         for each in stalled:
             each.close()
-    return Grown((after - before) / 1e6, most / 1e6, events / took)
+    return Grown((after - before) / 1e6, most / 1e6, events / took, stopped)
 
 
 async def settled(server: Serving) -> None:

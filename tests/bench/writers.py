@@ -1,7 +1,9 @@
 """Many who append over HTTP, as cheap as can be: bytes are sent, answers are counted."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from urllib.parse import urlsplit
 
 import trio
@@ -13,27 +15,40 @@ _EVENT = (
     '{"type":"message_part","runId":"%s","key":"k%d","payload":{"chunk":{"type":"text-delta",'
     '"id":"t1","delta":"' + "x" * 120 + '"}}}'
 )
+_START = '{"events":[{"type":"run_started","runId":"%s","key":"k%d"}]}'
 DELTA = '{"chunk":{"type":"text-delta","id":"t1","delta":"' + "x" * 120 + '"}}'
 """The payload of every event that a bench of appends makes."""
 
 
 async def append_for(served: Served, writers: int, batch: int, seconds: float) -> float:
-    """Return how many requests a second were answered, with so many writers at once."""
-    done = 0
-    began = trio.current_time()
+    """Return requests a second with so many writers, once every one has begun its run."""
+    done, ready, began = 0, 0, 0.0
+    all_ready = trio.Event()
 
-    def count() -> bool:
-        nonlocal done
-        done += 1
-        return trio.current_time() < began + seconds
+    async def write() -> None:
+        nonlocal done, ready, began
+        run_id = f"run_{next(_KEYS)}"
+        async with connected(served) as post:
+            await post(_START % (run_id, next(_KEYS)))
+            ready += 1
+            if ready == writers:
+                began = trio.current_time()
+                all_ready.set()
+            await all_ready.wait()
+            while trio.current_time() < began + seconds:
+                events = ",".join([_EVENT % (run_id, next(_KEYS)) for _ in range(batch)])
+                await post(f'{{"events":[{events}]}}')
+                done += 1
 
     async with trio.open_nursery() as nursery:
         for _ in range(writers):
-            nursery.start_soon(_write, served, batch, count)
+            nursery.start_soon(write)
     return done / (trio.current_time() - began)
 
 
-async def _write(served: Served, batch: int, go_on: Callable[[], bool]) -> None:
+@asynccontextmanager
+async def connected(served: Served) -> AsyncGenerator[Callable[[str], Awaitable[None]]]:
+    """Yield what posts a body and waits for its 201, on one connection."""
     parts = urlsplit(served.url)
     assert parts.hostname is not None
     assert parts.port is not None
@@ -42,13 +57,8 @@ async def _write(served: Served, batch: int, go_on: Callable[[], bool]) -> None:
         f"POST {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer"
         f" {served.bot_token}\r\nContent-Type: application/json\r\nContent-Length: "
     )
-    run_id = f"run_{next(_KEYS)}"
-    start = f'{{"events":[{{"type":"run_started","runId":"{run_id}","key":"k{next(_KEYS)}"}}]}}'
     async with await trio.open_tcp_stream(parts.hostname, parts.port) as stream:
-        await _post(stream, head, start)
-        while go_on():
-            events = ",".join([_EVENT % (run_id, next(_KEYS)) for _ in range(batch)])
-            await _post(stream, head, f'{{"events":[{events}]}}')
+        yield partial(_post, stream, head)
 
 
 async def _post(stream: trio.SocketStream, head: str, body: str) -> None:
