@@ -36,6 +36,7 @@ class _Part(Struct, frozen=True, kw_only=True):
 
 
 _OF_RUNS = "('run_started', 'message_part', 'run_finished')"
+_OWN_SEQ = f"CASE WHEN e.type IN {_OF_RUNS} THEN e.seq END"
 
 RULES = (
     Rule(
@@ -72,10 +73,13 @@ RULES = (
     ),
     Rule(
         "run {1} on {0} says it has seq {2} to {3}, but its events have {4} to {5}",
-        "SELECT r.thread_id, r.run_id, r.first_seq, r.last_seq, MIN(e.seq), MAX(e.seq) FROM runs r"
-        " LEFT JOIN events e ON e.thread_id = r.thread_id AND e.run_id = r.run_id"
-        f" AND e.type IN {_OF_RUNS} GROUP BY r.thread_id, r.run_id, r.first_seq, r.last_seq"
-        " HAVING MIN(e.seq) IS NULL OR MIN(e.seq) <> r.first_seq OR MAX(e.seq) <> r.last_seq",
+        # An event of a vendor's within a run did not always count as a part of it.
+        f"SELECT r.thread_id, r.run_id, r.first_seq, r.last_seq, MIN({_OWN_SEQ}), MAX({_OWN_SEQ})"
+        " FROM runs r LEFT JOIN events e ON e.thread_id = r.thread_id AND e.run_id = r.run_id"
+        f" AND (e.type IN {_OF_RUNS} OR e.type LIKE 'x.%')"
+        " GROUP BY r.thread_id, r.run_id, r.first_seq, r.last_seq"
+        f" HAVING MIN({_OWN_SEQ}) IS NULL OR MIN({_OWN_SEQ}) <> r.first_seq"
+        f" OR MAX({_OWN_SEQ}) > r.last_seq OR MAX(e.seq) < r.last_seq",
     ),
     Rule(
         "run {1} on {0} is {2}, which does not go with whether a run_finished is there",
