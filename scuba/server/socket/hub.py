@@ -118,7 +118,6 @@ class Hub:
         if followed is None or not events:
             return
         self._tails.add(followed.tail, events)
-        followed.told_at = trio.current_time()
         self._moved(thread_id, events[-1].seq)
 
     def _moved(self, thread_id: str, last_seq: int) -> None:
@@ -127,6 +126,7 @@ class Hub:
         if followed is None:
             return
         followed.head = max(followed.head, last_seq)
+        followed.told_at = trio.current_time()
         for subscription in followed.subscriptions:
             if subscription.started:
                 subscription.reader.moved(subscription)

@@ -149,9 +149,14 @@ class Engine:
         return job.result()
 
     async def read(self, work: Callable[[Tx], T]) -> T:
-        """Return what `work` returned, from one consistent state. Raises Problem 503."""
+        """Return what `work` returned, from one consistent state. Raises Problem 503.
+
+        Cancelled, it leaves the look to its thread, which the close then waits for.
+        """
         try:
-            return await trio.to_thread.run_sync(self._database.look, work, limiter=self._readers)
+            return await trio.to_thread.run_sync(
+                self._database.look, work, limiter=self._readers, abandon_on_cancel=True
+            )
         except Broken as error:
             logger.error("store cannot read: %s", error)  # noqa: TRY400  # no trace, it travels up
             raise unavailable() from error
@@ -175,6 +180,12 @@ class Engine:
     def waiting(self) -> int:
         """How many writes wait for the commit after the one in hand."""
         return self._send.statistics().tasks_waiting_send
+
+    async def shut(self) -> None:
+        """Close the database once no thread uses it; cancelled, leave that to the thread."""
+        await trio.to_thread.run_sync(
+            self._database.close, limiter=self._writer, abandon_on_cancel=True
+        )
 
     @property
     def abandoned(self) -> bool:
@@ -250,4 +261,4 @@ async def running(
     finally:
         if not engine.abandoned:  # else a worker thread still holds the connection
             with trio.move_on_after(CLOSE_S, shield=True):
-                await trio.to_thread.run_sync(database.close, abandon_on_cancel=True)
+                await engine.shut()

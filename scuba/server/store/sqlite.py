@@ -126,6 +126,8 @@ class Sqlite:
 
     def close(self) -> None:
         """Close every connection; the last one folds the write-ahead log into the file."""
+        for _ in range(self.readers):
+            self._idle.get()  # whoever still reads puts it back when done
         self._closing.close()
 
     def _connect(self, query: str = "") -> sqlite3.Connection:

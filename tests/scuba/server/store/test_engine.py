@@ -1,6 +1,7 @@
 """Group commit: together on disk, each with its own answer, and no answer before the commit."""
 
 import sqlite3
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -231,3 +232,32 @@ async def test_a_reader_sees_only_what_is_committed(tmp_path: Path) -> None:
             await engine.read(lambda tx: tx.run("DELETE FROM meta"))
 
     assert seen == [[], ["half"]]
+
+
+@pytest.mark.parametrize("name", [None, "bubble.db"])
+async def test_who_waits_for_a_look_that_hangs_can_leave_and_the_close_waits_for_it(
+    tmp_path: Path, name: str | None
+) -> None:
+    go_on, order = threading.Event(), list[str]()
+
+    def hang(tx: Tx) -> None:
+        assert go_on.wait(10)
+        noted(tx)
+        order.append("looked")
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            async with running(open_database(name and tmp_path / name), clock_ms) as (engine, _):
+                with trio.move_on_after(0.1) as left:
+                    await engine.read(hang)
+                order.append("left")
+                nursery.start_soon(_after_a_while, go_on.set)
+            order.append("closed")
+
+    assert left.cancelled_caught
+    assert order == ["left", "looked", "closed"]
+
+
+async def _after_a_while(act: Callable[[], None]) -> None:
+    await wait_all_tasks_blocked(0.05)
+    act()
