@@ -57,7 +57,8 @@ class WebSocket:
                     await self._finish(fine=fine)
                     nursery.cancel_scope.cancel()
             finally:
-                if self._accepted.is_set() and self._frames.is_open:
+                open_ = self._frames.is_open and not self._stream.gone
+                if self._accepted.is_set() and open_:
                     with trio.move_on_after(GOODBYE_S, shield=True):
                         await self._try_to_close(GOING_AWAY)
 

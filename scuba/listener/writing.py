@@ -146,6 +146,9 @@ class BoundedStream:
         """Close without a word, and have the kernel forget what the peer did not take."""
         self.gone = self.ended = True
         reset_on_close(self._transport)
+        if self._plain is not None:
+            self._plain.close()  # many at once, at a stop: no wait and no deadline for each
+            return
         with trio.move_on_after(GOODBYE_S, shield=True):
             await trio.aclose_forcefully(self._transport)
 
@@ -161,6 +164,9 @@ class BoundedStream:
     async def aclose(self) -> None:
         """Close politely, within `GOODBYE_S`, also when cancelled."""
         self.gone = self.ended = True
+        if self._plain is not None:
+            self._plain.close()
+            return
         with (
             trio.move_on_after(GOODBYE_S, shield=True),
             contextlib.suppress(trio.BrokenResourceError),
