@@ -7,10 +7,10 @@ from typing import TypeVar, cast
 import msgspec
 
 from scuba.errors import ConfigError
-from scuba.server.store.backup import load, verify
 from scuba.server.store.engine import Database, Tx
 from scuba.server.store.schema import MIGRATIONS, renew_log_epoch, schema_version, step
 from scuba.server.store.tables import tables
+from scuba.server.store.unpacking import load, verify
 
 T = TypeVar("T")
 

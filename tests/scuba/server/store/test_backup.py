@@ -14,12 +14,13 @@ import pytest
 from scuba import wire
 from scuba.errors import ConfigError
 from scuba.server.store import open_database
-from scuba.server.store.backup import Damaged, verify, write_backup
+from scuba.server.store.backup import write_backup
 from scuba.server.store.checking import check
 from scuba.server.store.engine import Tx
 from scuba.server.store.restoring import Restored, perform, restore
 from scuba.server.store.schema import MIGRATIONS, log_epoch, schema_version, step
 from scuba.server.store.tables import pages, tables
+from scuba.server.store.unpacking import Damaged, verify
 from tests.kit.postgres import Cluster
 from tests.kit.store import World, event, finished, open_world, started, text, tool_call
 
