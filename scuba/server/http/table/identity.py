@@ -109,7 +109,8 @@ IDENTITY: dict[str, dict[str, Described]] = {
             summary="Give a role on a target, or change it (3.4).",
             body=(wire.NewGrant,),
             answers=made(wire.Grant),
-            refusals="forbidden invites_closed thread_not_found principal_not_found last_owner",
+            refusals="forbidden invites_closed thread_not_found principal_not_found last_owner"
+            " key_conflict",
         ),
         "DELETE": Described(
             operation="deleteGrant",

@@ -49,7 +49,7 @@ THREADS: dict[str, dict[str, Described]] = {
             summary="Make somebody a member of a thread (3.4).",
             body=(wire.NewInvite,),
             answers=made(wire.Grant),
-            refusals="forbidden invites_closed thread_not_found principal_not_found",
+            refusals="forbidden invites_closed thread_not_found principal_not_found key_conflict",
         )
     },
     Route.SUBTHREADS: {
