@@ -13,11 +13,15 @@ from scuba.mistakes import Mistake
 from scuba.server.store.changes import SYSTEM
 from scuba.server.store.drafts import Draft, read_drafts
 from scuba.server.store.ids import KEY, THREAD_ID, TOKEN
-from scuba.server.store.principals import EMAIL_CHARACTERS, NAME_CHARACTERS, URL_CHARACTERS
 from scuba.server.store.targets import check_target
 from scuba.server.store.text import check_form, check_text, read_moment
-from scuba.server.store.threads import TITLE_CHARACTERS
 from scuba.settings import NonEmpty, PrincipalId, Section, TokenSource
+from scuba.wire.base import (
+    EMAIL_CHARACTERS,
+    NAME_CHARACTERS,
+    TITLE_CHARACTERS,
+    URL_CHARACTERS,
+)
 
 _CHILD = re.compile(r"\.sub-[a-z0-9]{5}-[a-z0-9]{3}")
 _PREFIX = {"bot": "bubble_agent_", "user": "bubble_user_"}

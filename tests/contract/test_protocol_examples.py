@@ -89,7 +89,7 @@ def without_required(schema: Any) -> Any:  # noqa: ANN401  # JSON of any shape
         kept = {k: v for k, v in told.items() if k != "required" or isinstance(v, dict)}
         return {name: without_required(inner) for name, inner in kept.items()}
     if isinstance(schema, list):
-        return [without_required(inner) for inner in cast("list[Any]", schema)]
+        return [without_required(inner) for inner in schema]
     return schema
 
 

@@ -12,8 +12,8 @@ from scuba.server.config import Oidc
 from scuba.server.login.keys import IssuerKeys
 from scuba.server.store.identities import SUBJECT_CHARACTERS, Vouched
 from scuba.server.store.ids import moment
-from scuba.server.store.principals import EMAIL_CHARACTERS, NAME_CHARACTERS
 from scuba.server.strictness import strict
+from scuba.wire.base import EMAIL_CHARACTERS, NAME_CHARACTERS
 
 TOKEN_CHARACTERS = 8_192
 """A longer one is not looked at."""

@@ -21,7 +21,8 @@ from scuba.server.store.ids import (
 from scuba.server.store.log import server_event
 from scuba.server.store.participation import join
 from scuba.server.store.text import check_form, check_text
-from scuba.server.store.threads import TITLE_CHARACTERS, find_thread, seen_by
+from scuba.server.store.threads import find_thread, seen_by
+from scuba.wire.base import TITLE_CHARACTERS
 
 DEPTH = 8
 CHILDREN = 1_000

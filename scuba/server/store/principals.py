@@ -18,10 +18,8 @@ from scuba.server.store.visibility import (
     is_system_owner,
     view,
 )
+from scuba.wire.base import EMAIL_CHARACTERS, NAME_CHARACTERS, URL_CHARACTERS
 
-NAME_CHARACTERS = 100
-URL_CHARACTERS = 2_000
-EMAIL_CHARACTERS = 320
 _SHOWN_FIELDS = ("display_name", "avatar_url", "discoverable", "open_to_invites")
 _MARKS = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
 

@@ -21,8 +21,7 @@ from scuba.server.store.listing import check_limit, cut, place
 from scuba.server.store.log import server_event
 from scuba.server.store.succession import keeping_owners
 from scuba.server.store.text import check_text, read_moment
-
-TITLE_CHARACTERS = 200
+from scuba.wire.base import TITLE_CHARACTERS
 
 # --- seeing ------------------------------------------------------------------------------------
 

@@ -14,10 +14,9 @@ from scuba.server.store.ids import TOKEN, chance, moment, moment_ms, new_token, 
 from scuba.server.store.refusals import principal_disabled
 from scuba.server.store.text import check_text, read_moment
 from scuba.server.store.visibility import require_live, view
+from scuba.wire.base import LABEL_CHARACTERS, LONGEST_GRACE_S
 
 LIVE_TOKENS = 10
-LONGEST_GRACE_S = 86_400
-LABEL_CHARACTERS = 100
 TOUCH_S = 60
 """How exact `lastUsedAt` is: using a token does not write each time."""
 
