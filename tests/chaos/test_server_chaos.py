@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from tests.chaos.stage import Stage, Step
 from tests.chaos.world import World, open_world
 from tests.kit.postgres import cluster
-from tests.kit.program import private_place
+from tests.kit.program import private_place, run
 
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "1"))
 STEPS = 6
@@ -53,9 +53,10 @@ class Chaos(RuleBasedStateMachine):
         Hypothesis always tries that one first, and it is not worth a server.
         """
         if seed != 0:
-            place = self._after.enter_context(private_place())
-            stores = self.stores(place, self._after)
-            self._stage = Stage(partial(open_world, place, stores, Random(seed)))
+            self._place = self._after.enter_context(private_place())
+            self._stores = self.stores(self._place, self._after)
+            opened = partial(open_world, self._place, self._stores, Random(seed))
+            self._stage = Stage(opened)
             self._after.callback(self._stage.close)
 
     def _do(self, step: Step[World]) -> None:
@@ -101,10 +102,17 @@ class Chaos(RuleBasedStateMachine):
         self._do(World.check)
 
     def teardown(self) -> None:
-        """Kill as often as is promised, and find every promise kept."""
+        """Kill as often as is promised, find every promise kept and the store whole."""
         with self._after:
             self._do(_enough)
             self._do(World.check)
+            if self._stage is not None and not self._failed:
+                self._check_store()
+
+    def _check_store(self) -> None:
+        """Ask the program itself whether what it keeps goes together, beside its servers."""
+        done = run(self._place, "store", "check", *self._stores[0])
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 async def _enough(world: World) -> None:
