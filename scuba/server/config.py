@@ -142,12 +142,7 @@ def config_mistakes(config: ServerConfig) -> Iterator[Mistake]:
         )
     if min(config.heartbeat_s, config.write_s, config.auth_s) <= 0:
         yield "limits", "heartbeatS, writeS, authS: each must be above 0"
-    if config.limits.frame_bytes < config.limits.event_bytes + FRAME_ROOM_BYTES:
-        yield (
-            "limits",
-            f"frameBytes: {config.limits.frame_bytes} must be at least {FRAME_ROOM_BYTES} above "
-            "eventBytes, for a frame holds the largest event",
-        )
+    yield from _limit_mistakes(config.limits)
     for origin in config.allowed_origins:
         if not _is_origin(origin):
             yield "allowedOrigins", f"{origin!r} is not exactly scheme://host[:port]"
@@ -155,6 +150,14 @@ def config_mistakes(config: ServerConfig) -> Iterator[Mistake]:
         yield from _master_key_mistakes(config, config.master_key)
     if config.oidc is not None:
         yield from _oidc_mistakes(config.oidc)
+
+
+def _limit_mistakes(limits: wire.Limits) -> Iterator[Mistake]:
+    least = limits.event_bytes + FRAME_ROOM_BYTES
+    if limits.frame_bytes < least:
+        yield "limits.frameBytes", f"must be at least {least}: a frame holds the largest event"
+    if limits.batch_bytes < limits.event_bytes:
+        yield "limits.batchBytes", f"must be at least {limits.event_bytes}, as limits.eventBytes"
 
 
 def _master_key_mistakes(config: ServerConfig, key: str) -> Iterator[Mistake]:

@@ -17,7 +17,6 @@ from scuba.server.seeds import SeedPrincipal, seed_mistakes
 from scuba.server.serve import listener_config
 from scuba.server.settings import (
     Flags,
-    LimitSettings,
     ServeOptions,
     ServerSettings,
     Tls,
@@ -46,7 +45,7 @@ def load_server(
         settings = _from_folder(settings, path.parent, environ)
     reading = Reading(settings, flags, environ)
     options = reading.options(path, default_dir)
-    found += [*reading.found, *config_mistakes(options.config), *_of_limits(settings.limits)]
+    found += [*reading.found, *config_mistakes(options.config)]
     if options.seed is not None:
         found += seed_mistakes(options.seed, options.config.limits)
     found += _of_tls(options.config)
@@ -90,12 +89,6 @@ def _decode(path: Path) -> tuple[ServerSettings, list[Mistake]]:
     sections = cast("dict[str, object]", value) if isinstance(value, dict) else {}
     sound = {name: section for name, section in sections.items() if name in _NAMES - wrong}
     return msgspec.convert(sound, ServerSettings), found
-
-
-def _of_limits(limits: LimitSettings) -> Iterator[Mistake]:
-    for name, size in (("batchBytes", limits.batch_bytes), ("frameBytes", limits.frame_bytes)):
-        if size < limits.event_bytes:
-            yield f"limits.{name}", f"is less than limits.eventBytes, {limits.event_bytes}"
 
 
 def _of_tls(config: ServerConfig) -> Iterator[Mistake]:

@@ -46,7 +46,7 @@ EVERYTHING: dict[str, Any] = {
         "eventBytes": 2048,
         "batchEvents": 3,
         "batchBytes": 4096,
-        "frameBytes": 5000,
+        "frameBytes": 7000,
         "artifactBytes": 6000,
         "subscriptions": 7,
         "sockets": 8,
@@ -112,7 +112,7 @@ def test_everything_in_the_file_reaches_the_server(tmp_path: Path) -> None:
             event_bytes=2048,
             batch_events=3,
             batch_bytes=4096,
-            frame_bytes=5000,
+            frame_bytes=7000,
             artifact_bytes=6000,
             subscriptions=7,
         ),
@@ -225,10 +225,13 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
     assert said.splitlines()[0].endswith("has 11 mistakes:")
 
 
-def test_a_limit_that_no_event_fits_into_is_a_mistake(tmp_path: Path) -> None:
-    said = wrong(tmp_path, {"limits": {"eventBytes": 4096, "frameBytes": 2048}})
+def test_limits_that_no_event_fits_into_are_mistakes(tmp_path: Path) -> None:
+    limits = {"eventBytes": 4096, "frameBytes": 2048, "batchBytes": 4000}
 
-    assert "limits.frameBytes: is less than limits.eventBytes, 4096" in said
+    said = wrong(tmp_path, {"limits": limits})
+
+    assert "limits.frameBytes: must be at least 8192" in said
+    assert "limits.batchBytes: must be at least 4096" in said
 
 
 def test_files_that_are_no_certificate_are_told_before_anything_starts(tmp_path: Path) -> None:
