@@ -15,7 +15,7 @@ from scuba.server.config import Rate
 from scuba.server.store import SYSTEM, founding, grants
 from scuba.server.store.engine import Write
 from tests.kit.fake_server import FakeServer, Who, fake_server
-from tests.kit.peer import Peer, connected, ready
+from tests.kit.peer import ConnectionClosed, Peer, connected, ready
 
 GRANTS = "client.subscribe_grants"
 
@@ -230,6 +230,45 @@ async def test_a_grants_stream_that_fails_comes_back_with_what_changed(
             assert granted["grant"]["target"]["threadId"] == new
             truth = {grant["target"]["threadId"] for grant in await snapshot(peer)}
             assert truth == {kept, new}
+
+
+# --- slow readers ------------------------------------------------------------------------------
+
+
+async def test_a_reader_that_wakes_up_too_late_is_told_so_after_whole_frames() -> None:
+    """Chapter 8.8: it has missed nothing up to there, and nobody else has noticed."""
+    config = ServerConfig(write_s=0.8)
+    async with (
+        fake_server(config) as server,
+        ready(server.url, server.bot.token) as late,
+        ready(server.url, server.user.token) as quick,
+    ):
+        thread = await server.make_thread(server.bot)
+        for _ in range(10):
+            await server.append(thread, [{"type": "x.a.b", "payload": {"x": "y" * 200_000}}] * 5)
+        end = (await server.events(thread))[-1].seq
+        await quick.subscribe(thread, 0)
+        await quick.expect("server.subscribed")
+        assert await quick.seqs(thread, end) == list(range(1, end + 1))
+        await late.subscribe(thread, 0)
+        await trio.sleep(config.write_s + 0.8)  # a kernel's buffers fill in real time
+
+        await late.expect("server.subscribed")
+        seen: list[int] = []
+        code = 0
+        while not code:
+            try:
+                frame = await late.expect("server.events")
+            except ConnectionClosed as closed:
+                code = 0 if closed.reason is None else closed.reason.code
+            else:
+                seen += [event["seq"] for event in frame["events"]]
+        assert code == 4408
+        assert seen == list(range(1, len(seen) + 1))
+        assert 0 < len(seen) < end
+        await server.say(thread, "and on")
+        await quick.expect("server.caught_up")
+        assert await quick.seqs(thread, end + 3) == [end + 1, end + 2, end + 3]
 
 
 # --- sockets -----------------------------------------------------------------------------------
