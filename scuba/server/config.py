@@ -141,7 +141,7 @@ def config_mistakes(config: ServerConfig) -> Iterator[Mistake]:
             "--tls-key), a proxy that does it (--trusted-proxy), or --allow-insecure",
         )
     if min(config.heartbeat_s, config.write_s, config.auth_s) <= 0:
-        yield "limits", "heartbeatS, writeS, authS: each must be above 0"
+        yield "heartbeatS, writeS, authS", "each must be above 0"
     yield from _limit_mistakes(config.limits)
     for origin in config.allowed_origins:
         if not _is_origin(origin):
