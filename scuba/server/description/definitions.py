@@ -67,12 +67,12 @@ def _definitions() -> dict[str, Schema]:
     ordered = sorted(set(kinds), key=lambda kind: kind.__name__)
     _, found = msgspec.json.schema_components(ordered, ref_template="#/$defs/{name}")
     made = cast("dict[str, Schema]", found)
-    asked = {kind.__name__ for kind in {*requests(), *_APPENDABLE}}
+    asked = {kind.__name__ for kind in {*requests(), *CLIENT_FRAMES, *_APPENDABLE}}
     may_be_null = {kind.__name__ for kind in _MAY_BE_NULL}
     for name, schema in made.items():
         if name in asked:
             _take_null_as_absent(schema)
-        elif not name.startswith("Client") and name not in may_be_null:
+        elif name not in may_be_null:
             _leave_out_null(schema)
         add_forms(schema.get("properties", {}))
     events.tell_kept(made["Envelope"])
