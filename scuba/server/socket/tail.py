@@ -103,7 +103,7 @@ class Tails:
         self.size_bytes += tail.size_bytes
         self._kept[tail] = None
         self._kept.move_to_end(tail)
-        while self.size_bytes > self._most_bytes:
+        while self.size_bytes > self._most_bytes and len(self._kept) > 1:
             oldest, _ = self._kept.popitem(last=False)
             self.size_bytes -= oldest.size_bytes
             oldest.clear()

@@ -51,6 +51,9 @@ class ModelStore:
         await self._wait()
         return Caller(ADA, "tok_1")
 
+    async def check(self) -> None:
+        await trio.lowlevel.checkpoint()
+
     async def left_s(self, caller: Caller) -> float:
         await self._wait()
         return math.inf

@@ -46,6 +46,9 @@ class QuietStore:
         principal = wire.Principal(principal_id="user-ada", kind="user")
         return Caller(principal, "tok_1") if token in self.tokens else None
 
+    async def check(self) -> None:
+        await trio.lowlevel.checkpoint()
+
     async def left_s(self, caller: Caller) -> float:
         await trio.lowlevel.checkpoint()
         if not self.tokens:
