@@ -44,14 +44,16 @@ def read_drafts(
     body: wire.NewEvents, idempotency_key: str | None, limits: wire.Limits
 ) -> list[Draft]:
     """Return one draft for each event. Raises Problem for what concerns the batch as a whole."""
-    _check_batch(body.events, limits)
+    sizes = list(map(_size, body.events))
+    _check_batch(sizes, limits)
     keyless = all(event.key is None for event in body.events)
     drafts: list[Draft] = []
     for index, event in enumerate(body.events):
         key = event.key
         if idempotency_key is not None and keyless:
             key = f"{idempotency_key}#{index}"
-        drafts.append(_read(event, key, index, limits))
+        too_large = None if sizes[index] <= limits.event_bytes else _too_large(limits)
+        drafts.append(_read(event, key, index, too_large))
     return drafts
 
 
@@ -60,12 +62,12 @@ def size_bytes(events: Sequence[wire.NewEvent]) -> int:
     return sum(map(_size, events))
 
 
-def _check_batch(events: Sequence[wire.NewEvent], limits: wire.Limits) -> None:
-    if not events:
+def _check_batch(sizes: Sequence[int], limits: wire.Limits) -> None:
+    if not sizes:
         raise Problem(400, "invalid_event", "a batch has at least one event")
-    if len(events) > limits.batch_events:
+    if len(sizes) > limits.batch_events:
         raise Problem(413, "batch_too_large", f"more than {limits.batch_events} events")
-    if size_bytes(events) > limits.batch_bytes:
+    if sum(sizes) > limits.batch_bytes:
         raise Problem(413, "batch_too_large", f"more than {limits.batch_bytes} bytes")
 
 
@@ -74,16 +76,16 @@ def _size(event: wire.NewEvent) -> int:
     return len(bytes(event.payload)) + texts + _ENVELOPE_BYTES
 
 
-def _check_size(event: wire.NewEvent, limits: wire.Limits) -> None:
-    if _size(event) > limits.event_bytes:
-        raise Problem(413, "event_too_large", f"more than {limits.event_bytes} bytes")
+def _too_large(limits: wire.Limits) -> Problem:
+    return Problem(413, "event_too_large", f"more than {limits.event_bytes} bytes")
 
 
-def _read(event: wire.NewEvent, key: str | None, index: int, limits: wire.Limits) -> Draft:
+def _read(event: wire.NewEvent, key: str | None, index: int, too_large: Problem | None) -> Draft:
     raw = _one_line(bytes(event.payload))
     draft = Draft(type=event.type, payload=raw, run_id=event.run_id, key=key)
     try:
-        _check_size(event, limits)
+        if too_large is not None:
+            raise too_large
         payload, sorted_text = read_payload(raw)
         # Some faults are seen only after the digest: it must exist for whatever can be read.
         draft.digest = content_digest(event.type, event.run_id, sorted_text)
