@@ -26,8 +26,8 @@ test *args:
 # 100,000 malformed frames, and many requests that nobody thought of
 [group('check')]
 fuzz seed="bubble":
-    SCUBA_SEED={{ seed }} SCUBA_FRAMES=100000 python -m pytest tests/contract/test_frame_fuzz.py
-    SCUBA_SEED={{ seed }} SCUBA_FUZZ=100 python -m pytest tests/contract/test_openapi.py
+    SCUBA_SEED={{ seed }} SCUBA_FRAMES=100000 python -m pytest -o faulthandler_timeout=1800 tests/contract/test_frame_fuzz.py
+    SCUBA_SEED={{ seed }} SCUBA_FUZZ=100 python -m pytest -o faulthandler_timeout=1800 tests/contract/test_openapi.py
 
 # latency, throughput and memory, each beside a floor measured in the same run
 [group('check')]
