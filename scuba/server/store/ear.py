@@ -8,7 +8,7 @@ from scuba.server.store import change_log
 from scuba.server.store.change_log import Batch
 from scuba.server.store.database import Broken
 from scuba.server.store.place import PostgresPlace
-from scuba.server.store.postgres import PostgresTx
+from scuba.server.store.postgres_tx import PostgresTx
 from scuba.server.store.session import Session, open_session, told
 
 

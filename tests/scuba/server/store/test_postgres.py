@@ -15,7 +15,8 @@ from scuba import wire
 from scuba.errors import ConfigError, ScubaError
 from scuba.server.store import SYSTEM, open_database, open_store, postgres, schema, session
 from scuba.server.store.database import Broken, Database, Tx
-from scuba.server.store.postgres import Postgres, PostgresTx, Rejected
+from scuba.server.store.postgres import Postgres
+from scuba.server.store.postgres_tx import PostgresTx, Rejected
 from tests.kit.postgres import Cluster
 from tests.kit.store import refused, text
 
@@ -270,6 +271,7 @@ def test_a_database_that_does_not_do_is_refused_with_a_reason(
 def test_without_psycopg_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.delitem(sys.modules, "scuba.server.store.postgres")
+    monkeypatch.delitem(sys.modules, "scuba.server.store.postgres_tx")
     monkeypatch.delitem(sys.modules, "scuba.server.store.session")
     with pytest.raises(ConfigError) as caught:
         open_database("postgresql://ada@db/bubble")
