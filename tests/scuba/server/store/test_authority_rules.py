@@ -173,11 +173,11 @@ class AuthorityRules(RuleBasedStateMachine):
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_authority_is_that_of_the_model(engine: str) -> None:
     run_state_machine_as_test(
-        AuthorityRules, settings=settings(max_examples=25, stateful_step_count=30, deadline=None)
+        AuthorityRules, settings=settings(max_examples=15, stateful_step_count=30, deadline=None)
     )
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_a_long_walk_stays_with_the_model(engine: str, seed: int) -> None:
     """A hundred steps each: further from the beginning than Hypothesis goes in a short time."""
@@ -186,7 +186,7 @@ def test_a_long_walk_stays_with_the_model(engine: str, seed: int) -> None:
 
 @pytest.mark.parametrize("engine", ["postgres"], indirect=True)
 def test_the_other_engine_walks_the_same_way(engine: str) -> None:
-    walk(1, 100)
+    walk(1, 50)
 
 
 def walk(seed: int, steps: int) -> None:

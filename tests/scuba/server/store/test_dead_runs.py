@@ -140,4 +140,4 @@ async def test_a_subthread_that_inherits_again_keeps_the_runs_of_those_above() -
         runs = (await world.store.thread(ada, deep.thread_id)).active_runs
         assert [run.run_id for run in runs] == ["of_eve"]
         late = world.append(bob, deep.thread_id, text("x", "of_bob"))
-        assert await refused(late) == (409, "run_finished")
+        assert await refused(late) == (403, "forbidden")

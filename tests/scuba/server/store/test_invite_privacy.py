@@ -2,8 +2,6 @@
 
 from itertools import product
 
-import pytest
-
 from scuba import wire
 from scuba.errors import Problem
 from scuba.server.store import SYSTEM, Caller
@@ -70,8 +68,7 @@ class Scene:
         return "added"
 
 
-@pytest.mark.parametrize("call", ["invite", "grant"])
-async def test_who_may_be_added_follows_from_what_is_written(call: str) -> None:
+async def test_who_may_be_added_follows_from_what_is_written() -> None:
     async with open_world() as world:
         at = Scene()
         await at.set_up(world)
@@ -79,6 +76,7 @@ async def test_who_may_be_added_follows_from_what_is_written(call: str) -> None:
             facts = dict(zip(FACTS, values, strict=True))
             await at.somebody(f"bot-{number}", facts)
 
+            call = "grant" if number.bit_count() % 2 else "invite"
             assert await at.add(at.eve, f"bot-{number}", call) == expected(facts), facts
 
 
