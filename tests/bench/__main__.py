@@ -25,7 +25,8 @@ from tests.bench.measure import Figure, show
 LONGEST_S = 300.0
 
 BENCHES: dict[str, tuple[str, Callable[[Path], Awaitable[list[Figure]]]]] = {
-    "appends": ("Durable appends", appends.figures),
+    "appends": ("Durable appends, at the store", appends.figures),
+    "appends_http": ("Durable appends, over HTTP", appends.figures_over_http),
     "fan_out": ("Fan-out", fan_out.figures),
     "frames": ("Frames", frames.figures),
     "latency": ("Added latency", latency.figures),
