@@ -60,7 +60,7 @@ _AS_USER = {"s6": "s6-setuidgid {} ", "runit": "chpst -u {} ", "systemd": ""}
 
 def service_files(supervisor: Supervisor, service: Service) -> list[File]:
     """Return every file of a service."""
-    folder = files(__package__).joinpath(supervisor)
+    folder = files(__name__).joinpath(supervisor)
     values = _values(supervisor, service)
     return [
         File(
@@ -84,7 +84,7 @@ def _values(supervisor: Supervisor, service: Service) -> dict[str, str]:
         "READY": "supervise/ready",
         "PERMANENT": " | ".join(map(str, PERMANENT)),
         "PERMANENT_LIST": " ".join(map(str, PERMANENT)),
-        "BACKOFF": files(__package__).joinpath("backoff.sh").read_text().rstrip("\n"),
+        "BACKOFF": files(__name__).joinpath("backoff.sh").read_text().rstrip("\n"),
     }
 
 

@@ -2,7 +2,7 @@
 
 from scuba.server.app import BubbleApp, make_app
 from scuba.server.config import Rate, ServerConfig, check_config
-from scuba.server.serve import serve_bubble
+from scuba.server.serve import collect_less, serve_bubble
 from scuba.server.store import SYSTEM, Caller, Store, open_store
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "ServerConfig",
     "Store",
     "check_config",
+    "collect_less",
     "make_app",
     "open_store",
     "serve_bubble",

@@ -13,7 +13,15 @@ import msgspec
 import trio
 
 from scuba import wire
-from scuba.server import SYSTEM, Caller, ServerConfig, Store, open_store, serve_bubble
+from scuba.server import (
+    SYSTEM,
+    Caller,
+    ServerConfig,
+    Store,
+    collect_less,
+    open_store,
+    serve_bubble,
+)
 from scuba.server.config import Rate
 from tests.bench.measure import rss_bytes
 
@@ -117,6 +125,7 @@ async def main(wanted: Wanted) -> None:
         write_s=wanted.write_s,
         heartbeat_s=600.0,  # nobody answers pings here
     )
+    collect_less()
     async with open_store(wanted.store) as store, trio.open_nursery() as nursery:
         stop = trio.Event()
         url = await nursery.start(partial(serve_bubble, store, config, stop=stop))
