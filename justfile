@@ -21,7 +21,7 @@ types:
 # e.g. just test -k approval -x
 [group('check')]
 test *args:
-    python -m pytest -n 2 {{ args }}
+    python -m pytest -n 3 {{ args }}
 
 # 100,000 malformed frames, and many requests that nobody thought of
 [group('check')]

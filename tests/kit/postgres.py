@@ -161,14 +161,18 @@ def binaries() -> Path:
     return Path(spec.origin).parent / "pginstall" / "bin"
 
 
+_PASSABLE = stat.S_IXOTH | stat.S_IXGRP
+"""Both, because `nobody` keeps our group, and a group's own bits come before everybody's."""
+
+
 def _user() -> str | None:
     """Return whom PostgreSQL runs as when we are root; lets that user reach the binaries."""
     if os.geteuid() != 0:
         return None
     for folder in binaries().parents:
         mode = stat.S_IMODE(folder.stat().st_mode)
-        if not mode & stat.S_IXOTH:
-            folder.chmod(mode | stat.S_IXOTH)
+        if mode & _PASSABLE != _PASSABLE:
+            folder.chmod(mode | _PASSABLE)
     return "nobody"
 
 
