@@ -17,7 +17,7 @@ from scuba.errors import ScubaError, UsageError
     help="Write a file for each name into this directory.",
 )
 def schema(name: str | None, only_names: bool, out: Path | None) -> None:
-    """Print the protocol as JSON Schema (2020-12).
+    """Print the protocol as JSON Schema, or as OpenAPI.
 
     NAME is a frame (client.subscribe), an event type (run_started), a chunk type (text-delta), a
     body (NewThread), or openapi; without it, one document has everything.
