@@ -5,7 +5,7 @@ Every method may be cancelled at any await; none holds a lock across one that a 
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 import trio
@@ -27,6 +27,26 @@ class Keyed(msgspec.Struct, frozen=True):
 
     key: str
     draft: Draft
+
+
+class OpenRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that was begun and is not settled yet."""
+
+    run_id: str
+    prompt_id: str
+    through_seq: int
+    tries: int = 1
+    """How often its input was begun without being settled, this run included."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What the journal holds of a thread beside its checkpoint and session."""
+
+    unsent: tuple[Keyed, ...] = ()
+    """Events whose receipts were not seen, in order."""
+    run: OpenRun | None = None
+    seen: int = 0
+    """Input up to here was waiting for an earlier process of ours."""
 
 
 class Unavailable(Exception):
@@ -59,6 +79,18 @@ class SessionFailed(Exception):
         self.code, self.text, self.detail, self.lost_session = code, text, detail, lost_session
 
 
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What a harness's own record shows of one prompt of an earlier process."""
+
+    fate: Literal["unknown", "unseen", "unfinished", "answered"]
+    """unknown: there is no record that could tell; unseen: the record never got the prompt;
+    unfinished: it did, and no end followed; answered: the turn came to its end."""
+    texts: tuple[str, ...] = ()
+    """The assistant's text blocks since the prompt, in order, without those of sub-agents."""
+    tools: tuple[str, ...] = ()
+    """Names of the tools that were called since the prompt (whether or not a result is there)."""
+
+
 class HarnessSession(Protocol):
     """One live conversation with a harness. Made by `Harness.open`, closed by its context."""
 
@@ -75,7 +107,10 @@ class HarnessSession(Protocol):
         ...
 
     async def prompt(self, prompt_id: str, text: str) -> None:
-        """Begin a turn. Raises SessionFailed when the harness does not take it in time."""
+        """Begin a turn. Raises SessionFailed when the harness does not take it in time.
+
+        An id is given once: a harness may drop a prompt that its record knows already.
+        """
         ...
 
     def decide(self, tool_call_id: str, decision: Decision) -> bool:
@@ -106,6 +141,13 @@ class Harness(Protocol):
         """Start a session for a thread, resuming `resume` when given.
 
         Entering raises SessionFailed. Leaving ends the process tree, shielded, within 8 s.
+        """
+        ...
+
+    async def evidence(self, thread_id: str, session_id: str | None, prompt_id: str) -> Evidence:
+        """Return what its record shows; never raises for what the record holds.
+
+        Call it while no session of the thread is open.
         """
         ...
 
@@ -154,14 +196,42 @@ class ThreadLog(Protocol):
 
 
 class Journal(Protocol):
-    """The local store of one bot."""
+    """The local store of one bot. What it is told is durable on return."""
 
     def checkpoints(self) -> Mapping[str, Position]:
         """Return the settlement checkpoint of every thread that has one."""
         ...
 
+    async def record(self, thread_id: str) -> Record:
+        """Return what is not settled of a thread."""
+        ...
+
+    async def adopt(self, log_epoch: str) -> Sequence[str]:
+        """Belong to this log from now on; put aside what is not settled of any other.
+
+        Returns the threads of which something was put aside.
+        """
+        ...
+
+    async def see(self, thread_id: str, seq: int) -> None:
+        """Note that input up to `seq` waits: the next process answers it, however old it is."""
+        ...
+
+    async def begin(self, thread_id: str, run: OpenRun) -> OpenRun:
+        """Note that a run begins; it takes the place of one before. Returns it with its tries."""
+        ...
+
+    async def keep(
+        self, thread_id: str, events: Sequence[Keyed], landed: Sequence[str] = ()
+    ) -> None:
+        """Hold events before they are sent, and let go of those with the keys `landed`."""
+        ...
+
     async def settle(self, thread_id: str, position: Position) -> None:
-        """Move a thread's checkpoint; never backwards within one log epoch. Durable on return."""
+        """Move a thread's checkpoint, never backwards within one log epoch.
+
+        In the same transaction its run is over and its events are let go.
+        """
         ...
 
     def session_id(self, thread_id: str) -> str | None:

@@ -26,7 +26,7 @@ from actors.harness import (
     ToolReturned,
     TurnEnded,
 )
-from actors.ports import Harness, HarnessSession, SessionFailed
+from actors.ports import Evidence, Harness, HarnessSession, SessionFailed
 from scuba.harness.claude.harness import ClaudeHarness
 from scuba.harness.claude.settings import ClaudeSettings
 from scuba.harness.scripted import serve_scripted
@@ -45,11 +45,12 @@ UNKNOWN = "11111111-1111-4111-8111-111111111111"
 class Talk:
     """A session and all it has said."""
 
-    def __init__(self, session: HarnessSession) -> None:
+    def __init__(self, session: HarnessSession, prompts: int = 0) -> None:
         self.session = session
         self.said: list[AnySaid] = []
         self._seen = 0
-        self._prompts = 0
+        self._prompts = prompts
+        """How many were given before; no id is given twice in one conversation."""
 
     async def begin(self, text: str) -> str:
         self._prompts += 1
@@ -109,7 +110,7 @@ async def harness(
 @asynccontextmanager
 async def talk(harness: Harness, resume: str | None = None) -> AsyncIterator[Talk]:
     async with harness.open("thread-1", resume) as session:
-        yield Talk(session)
+        yield Talk(session, prompts=100 if resume else 0)
 
 
 def text_of(said: list[AnySaid]) -> str:
@@ -418,6 +419,66 @@ async def test_a_lost_session_is_told_from_other_failures(harness: Harness) -> N
             pass
 
     assert caught.value.lost_session
+
+
+# --- telling afterwards ------------------------------------------------------------------------
+
+
+async def test_the_record_tells_what_was_answered(harness: Harness) -> None:
+    """Field case 7.2 (c): every text since the prompt, also after the session went on."""
+    async with talk(harness) as conversation:
+        await conversation.turn("before")
+        await conversation.turn('%%say so\n%%tool Bash {"command": "echo hi"}\n%%say and so')
+        session_id = conversation.session.session_id
+    async with talk(harness, resume=session_id) as conversation:
+        await conversation.turn("after")
+
+    answered = Evidence(fate="answered", texts=("so", "and so"), tools=("Bash",))
+    assert await harness.evidence("thread-1", session_id, "prompt-2") == answered
+    assert await harness.evidence("thread-1", None, "prompt-2") == answered
+
+
+async def test_the_record_tells_that_a_prompt_was_cut_off(harness: Harness) -> None:
+    """Field case 7.2 (b): killed while a tool runs, and resumed with another prompt."""
+    async with talk(harness) as conversation:
+        await conversation.begin('%%say so\n%%tool Bash {"command": "touch x; sleep 64.7531"}')
+        asked = await conversation.asked()
+        conversation.session.decide(asked.tool_call_id, ALLOW)
+        for process in await running("64.7531") | descendants(os.getpid()):
+            process.kill()
+        session_id = conversation.session.session_id
+    unfinished = Evidence(fate="unfinished", texts=("so",), tools=("Bash",))
+    assert await harness.evidence("thread-1", session_id, "prompt-1") == unfinished
+
+    async with talk(harness, resume=session_id) as conversation:
+        await conversation.turn("after")
+    assert await harness.evidence("thread-1", session_id, "prompt-1") == unfinished
+
+
+@pytest.mark.parametrize("script", ["%%say one two\n%%sleep 60", "%%error 403"])
+async def test_an_end_without_an_answer_is_none(harness: Harness, script: str) -> None:
+    """An interrupt, an error of the model: the record shows that nobody was answered."""
+    async with talk(harness) as conversation:
+        prompt_id = await conversation.begin(script)
+        if "sleep" in script:
+            await conversation.next(TextSaid)
+            await conversation.session.interrupt(prompt_id)
+        await conversation.next(TurnEnded)
+        session_id = conversation.session.session_id
+
+    assert (await harness.evidence("thread-1", session_id, prompt_id)).fate == "unfinished"
+
+
+async def test_the_record_tells_that_a_prompt_was_never_given(harness: Harness) -> None:
+    """Field case 7.2 (a): also of a session that died before it got any."""
+    async with talk(harness) as conversation:
+        for process in descendants(os.getpid()):
+            process.kill()
+        session_id = conversation.session.session_id
+
+    assert await harness.evidence("thread-1", session_id, "prompt-1") == Evidence(fate="unseen")
+    assert await harness.evidence("thread-2", None, "prompt-1") == Evidence(fate="unseen")
+    assert await harness.evidence("thread-2", UNKNOWN, "prompt-1") == Evidence(fate="unknown")
 
 
 # --- closing -----------------------------------------------------------------------------------

@@ -88,17 +88,22 @@ class Cli:
     @property
     def transcript(self) -> Path:
         home = os.environ.get("CLAUDE_CONFIG_DIR") or str(Path.home() / ".claude")
-        return Path(home) / "fake-sessions" / self.session_id
+        return Path(home) / "projects" / "-fake" / f"{self.session_id}.jsonl"
 
     def history(self) -> list[str]:
+        """Return the prompts so far, the one in hand too."""
         with contextlib.suppress(FileNotFoundError):
-            return [json.loads(line) for line in self.transcript.read_text().splitlines()]
+            lines = [json.loads(line) for line in self.transcript.read_text().splitlines()]
+            contents = [line["message"]["content"] for line in lines if line["type"] == "user"]
+            return [content for content in contents if isinstance(content, str)]
         return []
 
-    def remember(self, text: str) -> None:
+    def remember(self, type_: str, message: object, **fields: object) -> None:
+        """Write a line of the transcript, as the real CLI does."""
+        line = {"type": type_, "message": message, "uuid": new_uuid(), "isSidechain": False}
         self.transcript.parent.mkdir(parents=True, exist_ok=True)
         with self.transcript.open("a") as file:
-            file.write(json.dumps(text) + "\n")
+            file.write(json.dumps(line | fields) + "\n")
 
     # --- output ----------------------------------------------------------------------------
 

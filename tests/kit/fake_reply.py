@@ -22,11 +22,14 @@ class Reply:
         self.cli, self.prompt = cli, prompt
         content = prompt["message"]["content"]
         self.text = content if isinstance(content, str) else "".join(b["text"] for b in content)
+        self.turn_id = str(uuid.uuid4())
         self.parent: str | None = None
         self.reply_id: str | None = None
         self.block: tuple[str, str] | None = None
         """Kind and text of the block that is being streamed."""
         self.blocks = 0
+        self.message: list[Json] = []
+        """What is to be in the transcript when the message is complete."""
         self.in_tool = False
         self.said = ""
         self.ended: Callable[[], None] | None = None
@@ -45,6 +48,8 @@ class Reply:
     def user(self, content: list[Json], **fields: object) -> None:
         message = {"role": "user", "content": content}
         self.cli.say("user", message=message, parent_tool_use_id=self.parent, **fields)
+        if self.parent is None:
+            self.cli.remember("user", message, promptId=self.turn_id)
 
     def event(self, type_: str, **fields: object) -> None:
         if self.cli.partial and self.parent is None:
@@ -59,10 +64,18 @@ class Reply:
 
     def end_reply(self) -> None:
         self.end_block()
+        calls = any(line["content"][0]["type"] == "tool_use" for line in self.message)
+        self.remember("tool_use" if calls else "end_turn")
         if self.reply_id is not None:
             self.event("message_delta", delta={"stop_reason": "end_turn"})
             self.event("message_stop")
         self.reply_id = None
+
+    def remember(self, stop_reason: str | None) -> None:
+        """Write the message to the transcript: a line for each block."""
+        for line in self.message:
+            self.cli.remember("assistant", line | {"stop_reason": stop_reason})
+        self.message.clear()
 
     def begin_block(self, kind: str) -> None:
         self.begin_reply()
@@ -100,6 +113,8 @@ class Reply:
         }
         fields |= {"message": message, "parent_tool_use_id": self.parent}
         self.cli.say("assistant", **fields)
+        if self.parent is None:
+            self.message.append(message)
 
     def do_say(self, value: str, gap_s: float = 0, *, deltas: bool = True) -> None:
         """Say a text word by word, `gap_s` apart; without `deltas` only the whole block."""
@@ -125,4 +140,4 @@ class Reply:
         self.wait(value)
 
     def do_recall(self, value: object = None) -> None:
-        self.do_say(f"recall: {['', *self.cli.history()][-1]}")
+        self.do_say(f"recall: {['', *self.cli.history()][-2]}")

@@ -24,10 +24,12 @@ class Turn(Reply):
         cli, prompt = self.cli, self.prompt
         cli.stop = False
         cli.life(prompt, "started")
+        known_as = prompt.get("uuid") or new_uuid()
+        cli.remember("user", prompt["message"], uuid=known_as, promptId=self.turn_id)
         about = {"cwd": os.getcwd(), "tools": ["Bash", "Task"], "model": "fake"}
         cli.say("system", subtype="init", claude_code_version=VERSION, **about)
         if cli.replay:
-            echo = {"message": prompt["message"], "uuid": prompt.get("uuid") or new_uuid()}
+            echo = {"message": prompt["message"], "uuid": known_as}
             cli.say("user", **echo, isReplay=True, parent_tool_use_id=None)
         try:
             self.act(actions(self.text))
@@ -37,7 +39,6 @@ class Turn(Reply):
         except Interrupted:
             self.aborted()
             state = "cancelled"
-        cli.remember(self.text)
         cli.out.release()
         cli.life(prompt, state)
         if not cli.prompts:
@@ -69,6 +70,7 @@ class Turn(Reply):
             kind, text = self.block
             self.block = None
             self.whole({"type": kind, BODY[kind]: text}, aborted=True)
+        self.remember(None)
         self.user([{"type": "text", "text": STOPPED_TOOL if self.in_tool else STOPPED}])
         reason = "aborted_tools" if self.in_tool else "aborted_streaming"
         errors = ["[ede_diagnostic] result_type=user last_content_type=n/a stop_reason=null"]
@@ -87,9 +89,11 @@ class Turn(Reply):
     def fail(self, text: str, error: str, status: int | None) -> None:
         self.end_reply()
         content = [{"type": "text", "text": text}]
+        message = {"id": new_uuid(), "model": "<synthetic>", "content": content}
+        self.cli.remember("assistant", message | {"stop_reason": "stop_sequence"})
         self.cli.say(
             "assistant",
-            message={"id": new_uuid(), "model": "<synthetic>", "content": content},
+            message=message,
             parent_tool_use_id=None,
             error=error,
             is_api_error_message=True,

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from actors.ports import Evidence
 from scuba.harness.claude.checks import check
 from scuba.harness.claude.session import ClaudeSession
 from scuba.harness.claude.settings import ClaudeSettings
+from scuba.harness.claude.transcript import read_evidence
 from scuba.harness.lifeline import LifeLine
 
 if TYPE_CHECKING:
@@ -54,6 +56,16 @@ class ClaudeHarness:
         connection = await trio.to_thread.run_sync(_connection_class)
         async with connection(self._settings, self._life_line, thread_id, resume) as session:
             yield session
+
+    async def evidence(self, thread_id: str, session_id: str | None, prompt_id: str) -> Evidence:
+        """Return what the CLI's transcripts show of a prompt; never raises for what they hold.
+
+        Call it while no session of the thread is open.
+        """
+        config_dir = self._settings.thread_dir(thread_id)
+        return await trio.to_thread.run_sync(
+            read_evidence, config_dir, session_id, prompt_id, abandon_on_cancel=True
+        )
 
 
 def _connection_class() -> "type[Connection]":

@@ -1,7 +1,6 @@
 """ClaudeSession: one live conversation with Claude Code, as the port `HarnessSession` has it."""
 
 import logging
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
@@ -15,6 +14,7 @@ from scuba.harness.claude.frames import Exited, Frame, Gone, Lifecycle, Result
 from scuba.harness.claude.mapping import Mapper, Turn
 from scuba.harness.claude.permissions import Permissions
 from scuba.harness.claude.queue import FrameQueue
+from scuba.harness.claude.transcript import recorded_as
 from scuba.harness.claude.values import clean
 
 logger = logging.getLogger(__name__)
@@ -89,8 +89,11 @@ class ClaudeSession:
         return said
 
     async def prompt(self, prompt_id: str, text: str) -> None:
-        """Begin a turn. Raises SessionFailed when the CLI does not take it in time."""
-        known_as = str(uuid.uuid4())
+        """Begin a turn. Raises SessionFailed when the CLI does not take it in time.
+
+        An id that the session's transcript knows already is dropped by the CLI, unanswered.
+        """
+        known_as = recorded_as(prompt_id)
         self._mapper.begin(prompt_id, known_as)
         if self._stop_early == prompt_id:
             self._stop_early = None

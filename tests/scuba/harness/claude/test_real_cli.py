@@ -3,7 +3,7 @@
 import json
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -19,9 +19,11 @@ from actors.harness import (
     ToolReturned,
     TurnEnded,
 )
+from actors.ports import Evidence
 from scuba.harness.claude.harness import ClaudeHarness
 from scuba.harness.claude.session import ClaudeSession
 from scuba.harness.claude.settings import ClaudeSettings
+from scuba.harness.claude.transcript import read_evidence
 from scuba.harness.scripted import API_KEY, MODEL, serve_scripted
 from tests.kit.claude_env import SWITCHES, bare_environment, place
 from tests.kit.processes import Process, assert_none_left, descendants
@@ -166,6 +168,111 @@ def sockets(folder: str) -> list[Path]:
 def environ_of(process: Process) -> dict[str, str]:
     raw = Path(f"/proc/{process.pid}/environ").read_bytes().decode()
     return dict(item.partition("=")[::2] for item in raw.split("\0") if item)
+
+
+# --- what it leaves behind when it is killed -----------------------------------------------------
+
+Until = Callable[[ClaudeSession, ClaudeSettings], Awaitable[object]]
+TOOL = '%%say so\n%%tool Bash {"command": "touch made; sleep 0.2"}\n'
+
+
+async def recorded(_session: ClaudeSession, settings: ClaudeSettings) -> None:
+    """Return when the prompt is in the transcript; the model has not said a word."""
+    directory = settings.thread_dir("thr_1")
+    with trio.fail_after(30):
+        while read_evidence(directory, None, "p").fate == "unseen":  # noqa: ASYNC110  # a file
+            await trio.sleep(0.02)
+
+
+def has_said(kind: type[AnySaid]) -> Until:
+    async def wait(session: ClaudeSession, _settings: ClaudeSettings) -> None:
+        await until(session, kind)
+
+    return wait
+
+
+async def in_text(session: ClaudeSession, settings: ClaudeSettings) -> None:
+    """The prompt's line may come a moment after the first words."""
+    await has_said(TextSaid)(session, settings)
+    await recorded(session, settings)
+
+
+async def in_tool(session: ClaudeSession, settings: ClaudeSettings) -> None:
+    asked = (await until(session, PermissionAsked))[-1]
+    assert isinstance(asked, PermissionAsked)
+    assert session.decide(asked.tool_call_id, Decision(allowed=True))
+    with trio.fail_after(30):
+        while not (settings.cwd / "made").exists():  # noqa: ASYNC110  # a file
+            await trio.sleep(0.001)
+
+
+async def after_tool(session: ClaudeSession, settings: ClaudeSettings) -> None:
+    await in_tool(session, settings)
+    await until(session, ToolReturned)
+
+
+CUT = Evidence(fate="unfinished", texts=("so",), tools=("Bash",))
+MOMENTS: dict[str, tuple[str, Until, Evidence]] = {
+    "no word yet": ("%%sleep 60", recorded, Evidence(fate="unfinished")),
+    "in a text": ("%%say so\n%%sleep 60", in_text, Evidence(fate="unfinished")),
+    "in a tool": (TOOL, in_tool, CUT),
+    "after a tool": (f"{TOOL}%%sleep 60", after_tool, CUT),
+    "at the end": (
+        "%%think hm\n%%say so\n%%say and so",
+        has_said(TurnEnded),
+        Evidence(fate="answered", texts=("so", "and so")),
+    ),
+}
+
+
+@pytest.mark.parametrize(("script", "wait", "evidence"), MOMENTS.values(), ids=MOMENTS.keys())
+async def test_a_killed_cli_leaves_behind_how_far_it_came(
+    settings: ClaudeSettings, script: str, wait: Until, evidence: Evidence
+) -> None:
+    """Field case 7.2."""
+    harness = ClaudeHarness(settings)
+    session_id = await killed(harness, settings, script, wait)
+
+    assert await harness.evidence("thr_1", session_id, "p") == evidence
+
+
+async def test_what_a_resumed_session_adds_is_no_answer(settings: ClaudeSettings) -> None:
+    """It fills the gap with words of its own, and goes on in the same file."""
+    harness = ClaudeHarness(settings)
+    session_id = await killed(harness, settings, "%%sleep 60", recorded)
+    async with harness.open("thr_1", session_id) as session:
+        await session.prompt("p2", "again")
+        await until(session)
+
+    [path] = settings.thread_dir("thr_1").glob("projects/*/*.jsonl")
+    assert path.stem == session_id
+    assert "No response requested." in path.read_text()
+    assert await harness.evidence("thr_1", session_id, "p") == Evidence(fate="unfinished")
+    again = Evidence(fate="answered", texts=("echo: again",))
+    assert await harness.evidence("thr_1", session_id, "p2") == again
+
+
+async def killed(harness: ClaudeHarness, settings: ClaudeSettings, script: str, wait: Until) -> str:
+    """Give a prompt, kill everything at a moment, and return the session's id."""
+    async with harness.open("thr_1", None) as session:
+        await session.prompt("p", script)
+        await wait(session, settings)
+        for process in descendants(os.getpid()):
+            process.kill()
+        return session.session_id
+
+
+async def test_a_prompt_that_the_record_knows_is_dropped(settings: ClaudeSettings) -> None:
+    """Why no id is given twice: the CLI says completed, and has asked nobody."""
+    harness = ClaudeHarness(settings)
+    async with harness.open("thr_1", None) as session:
+        await session.prompt("p", "hello")
+        await until(session)
+    async with harness.open("thr_1", session.session_id) as session:
+        await session.prompt("p", "hello")
+        said = await until(session)
+
+    assert said == [TurnEnded(prompt_id="p", status="completed")]
 
 
 # --- logins --------------------------------------------------------------------------------------
