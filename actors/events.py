@@ -236,7 +236,7 @@ class RunFinishedPayload(Value, frozen=True, kw_only=True):
     through_seq: int | None = None
 
 
-Payload = PartPayload | RunStartedPayload | RunFinishedPayload
+Payload = PartPayload | RunStartedPayload | RunFinishedPayload | msgspec.Raw
 DraftType = Literal["message_part", "run_started", "run_finished"]
 
 

@@ -12,6 +12,25 @@ MIGRATIONS = (
         thread_id TEXT PRIMARY KEY, session_id TEXT NOT NULL
     ) WITHOUT ROWID;
     """,
+    # 2
+    """
+    CREATE TABLE runs (
+        thread_id TEXT PRIMARY KEY, run_id TEXT NOT NULL, prompt_id TEXT NOT NULL,
+        through_seq INTEGER NOT NULL, tries INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE seen (
+        thread_id TEXT PRIMARY KEY, seq INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE unsent (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, thread_id TEXT NOT NULL, key TEXT NOT NULL,
+        run_id TEXT NOT NULL, type TEXT NOT NULL, payload TEXT NOT NULL,
+        UNIQUE (thread_id, key)
+    );
+    CREATE INDEX unsent_by_thread ON unsent (thread_id, number);
+    CREATE TABLE put_aside (
+        log_epoch TEXT NOT NULL, thread_id TEXT NOT NULL, what TEXT NOT NULL, content TEXT NOT NULL
+    );
+    """,
 )
 """Step n brings version n - 1 to n. A step that was shipped never changes."""
 

@@ -1,29 +1,48 @@
-"""The journal as one SQLite file: read once when it is opened, each change durable on return."""
+"""The journal as one SQLite file: each change is durable on return, or did not happen."""
 
-import os
 import sqlite3
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, closing
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar
 
+import msgspec
 import trio
 
-from actors.ports import Position
-from scuba.errors import ConfigError, ScubaError
-from scuba.journal.schema import TooNew, meta, migrate, put_meta
+from actors.events import Draft
+from actors.ports import Keyed, OpenRun, Position, Record
+from scuba.errors import ScubaError
+from scuba.journal.schema import meta, put_meta
 
-JOURNAL_NAME = "journal.db"
-CLOSE_S = 5.0
-BUSY_MS = 5000
+T = TypeVar("T")
 
+EPOCH = "log_epoch"
 _SETTLE = """
     INSERT INTO checkpoints VALUES (?, ?, ?) ON CONFLICT (thread_id) DO UPDATE
     SET log_epoch = excluded.log_epoch, seq = excluded.seq
     WHERE log_epoch != excluded.log_epoch OR seq < excluded.seq
 """
-_REMEMBER = "INSERT OR REPLACE INTO sessions VALUES (?, ?)"
-_FORGET = "DELETE FROM sessions WHERE thread_id = ?"
+_SEE = """
+    INSERT INTO seen VALUES (?, ?) ON CONFLICT (thread_id) DO UPDATE
+    SET seq = MAX(seq, excluded.seq)
+"""
+_BEGIN = """
+    INSERT INTO runs VALUES (?, ?, ?, ?, 1) ON CONFLICT (thread_id) DO UPDATE
+    SET run_id = excluded.run_id, prompt_id = excluded.prompt_id,
+        through_seq = excluded.through_seq, tries = tries + 1
+    RETURNING tries
+"""
+_KEEP = """
+    INSERT INTO unsent (thread_id, key, run_id, type, payload) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (thread_id, key) DO UPDATE SET type = excluded.type, payload = excluded.payload
+"""
+_LAND = "DELETE FROM unsent WHERE thread_id = ? AND key = ?"
+_ASIDE = {
+    "runs": "json_object('runId', run_id, 'promptId', prompt_id, 'throughSeq', through_seq)",
+    "unsent": "json_object('key', key, 'type', type, 'runId', run_id, 'payload', payload)",
+    "seen": "CAST(seq AS TEXT)",
+}
+_encode = msgspec.json.Encoder().encode
 
 
 class SqliteJournal:
@@ -40,17 +59,78 @@ class SqliteJournal:
             str(thread_id): str(session_id)
             for thread_id, session_id in connection.execute("SELECT * FROM sessions")
         }
+        self._marked = {
+            str(row[0]) for table in _ASIDE for row in connection.execute(_threads_of(table))
+        }
+        """Threads that may have more on record than checkpoint and session."""
+
+    # --- what is settled -----------------------------------------------------------------------
 
     def checkpoints(self) -> Mapping[str, Position]:
         """Return the settlement checkpoint of every thread that has one; it follows `settle`."""
         return MappingProxyType(self._checkpoints)
 
     async def settle(self, thread_id: str, position: Position) -> None:
-        """Move a thread's checkpoint; never backwards within one log epoch. Durable on return."""
-        await self._write(_SETTLE, (thread_id, position.log_epoch, position.seq))
+        """Move a thread's checkpoint; its run is over and its events are let go."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(_SETTLE, (thread_id, position.log_epoch, position.seq))
+            connection.execute("DELETE FROM runs WHERE thread_id = ?", (thread_id,))
+            connection.execute("DELETE FROM unsent WHERE thread_id = ?", (thread_id,))
+            connection.execute(
+                "DELETE FROM seen WHERE thread_id = ? AND seq <= ?", (thread_id, position.seq)
+            )
+
+        await self._write(work)
         held = self._checkpoints.get(thread_id)
         if held is None or held.log_epoch != position.log_epoch or held.seq < position.seq:
             self._checkpoints[thread_id] = position
+
+    # --- what is not ---------------------------------------------------------------------------
+
+    async def record(self, thread_id: str) -> Record:
+        """Return what is not settled of a thread."""
+        if thread_id not in self._marked:
+            return Record()
+        return await self._write(lambda connection: _record(connection, thread_id))
+
+    async def adopt(self, log_epoch: str) -> Sequence[str]:
+        """Belong to this log from now on; put aside what is not settled of any other."""
+        return await self._write(lambda connection: _adopt(connection, log_epoch))
+
+    async def see(self, thread_id: str, seq: int) -> None:
+        """Note that input up to `seq` waits."""
+        self._marked.add(thread_id)
+        await self._write(lambda connection: connection.execute(_SEE, (thread_id, seq)))
+
+    async def begin(self, thread_id: str, run: OpenRun) -> OpenRun:
+        """Note that a run begins; it takes the place of one before. Returns it with its tries."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            values = (thread_id, run.run_id, run.prompt_id, run.through_seq)
+            connection.execute(_SEE, (thread_id, run.through_seq))
+            return int(connection.execute(_BEGIN, values).fetchall()[0][0])
+
+        self._marked.add(thread_id)
+        return msgspec.structs.replace(run, tries=await self._write(work))
+
+    async def keep(
+        self, thread_id: str, events: Sequence[Keyed], landed: Sequence[str] = ()
+    ) -> None:
+        """Hold events before they are sent, and let go of those with the keys `landed`."""
+        rows = [
+            (thread_id, key, draft.run_id, draft.type, _encode(draft.payload).decode())
+            for key, draft in ((event.key, event.draft) for event in events)
+        ]
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.executemany(_LAND, [(thread_id, key) for key in landed])
+            connection.executemany(_KEEP, rows)
+
+        self._marked.add(thread_id)
+        await self._write(work)
+
+    # --- sessions ------------------------------------------------------------------------------
 
     def session_id(self, thread_id: str) -> str | None:
         """Return the harness session to resume for a thread."""
@@ -60,87 +140,74 @@ class SqliteJournal:
         """Keep (or, with None, forget) a thread's harness session."""
         if session_id == self._sessions.get(thread_id):
             return
-        if session_id is None:
-            await self._write(_FORGET, (thread_id,))
-            self._sessions.pop(thread_id, None)
-        else:
-            await self._write(_REMEMBER, (thread_id, session_id))
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM sessions WHERE thread_id = ?", (thread_id,))
+            if session_id is not None:
+                connection.execute("INSERT INTO sessions VALUES (?, ?)", (thread_id, session_id))
+
+        await self._write(work)
+        self._sessions.pop(thread_id, None)
+        if session_id is not None:
             self._sessions[thread_id] = session_id
 
-    async def _write(self, statement: str, values: tuple[str | int, ...]) -> None:
+    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         # Not abandoned on cancel: a write that began is finished before its caller goes on.
         try:
-            await trio.to_thread.run_sync(
-                self._connection.execute, statement, values, limiter=self._writer
+            return await trio.to_thread.run_sync(
+                _at_once, self._connection, work, limiter=self._writer
             )
         except sqlite3.Error as error:
             raise ScubaError(f"cannot write the journal {self._path}: {error}") from error
 
 
-@asynccontextmanager
-async def open_journal(
-    path: Path, *, principal_id: str | None = None
-) -> AsyncGenerator[SqliteJournal]:
-    """Open the journal file at `path`, made with mode 0600 if it is not there; closed on leaving.
-
-    `principal_id`: whose it is; a file that belongs to another one is refused. Raises ConfigError
-    naming the file and what to do.
-    """
-    journal, connection = await trio.to_thread.run_sync(_open, path, principal_id)
+def _at_once(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    connection.execute("BEGIN IMMEDIATE")
     try:
-        yield journal
-    finally:
-        with trio.move_on_after(CLOSE_S, shield=True):
-            await trio.to_thread.run_sync(connection.close, abandon_on_cancel=True)
+        result = work(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return result
 
 
-def _open(path: Path, principal_id: str | None) -> tuple[SqliteJournal, sqlite3.Connection]:
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        try:
-            _prepare(connection)
-            _claim(connection, path, principal_id)
-            return SqliteJournal(connection, path), connection
-        except BaseException:
-            connection.close()
-            raise
-    except OSError as error:
-        raise ConfigError(
-            f"cannot open the journal {path}: {error.strerror}",
-            "give this process the right to read and write it",
-        ) from error
-    except TooNew as error:
-        raise ConfigError(
-            f"the journal {path} was written by a later scuba: {error}",
-            "run that version, or name another state directory",
-        ) from error
-    except (sqlite3.Error, ValueError, TypeError) as error:
-        raise ConfigError(
-            f"the journal {path} cannot be used: {error}",
-            "move the file away: the bot then starts each thread as on its first join",
-        ) from error
+def _threads_of(table: str) -> str:
+    return f"SELECT DISTINCT thread_id FROM {table}"
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-    connection.execute("PRAGMA journal_mode = WAL").fetchone()
-    connection.execute("PRAGMA synchronous = FULL")  # a settled input must outlive a power cut
-    with closing(connection.execute("PRAGMA quick_check(1)")) as rows:
-        verdict = str(rows.fetchone()[0])
-    if verdict != "ok":
-        raise sqlite3.DatabaseError(verdict.partition("\n")[0])
-    migrate(connection)
+def _record(connection: sqlite3.Connection, thread_id: str) -> Record:
+    run = connection.execute("SELECT * FROM runs WHERE thread_id = ?", (thread_id,)).fetchone()
+    seen = connection.execute("SELECT seq FROM seen WHERE thread_id = ?", (thread_id,)).fetchone()
+    unsent = connection.execute(
+        "SELECT key, type, run_id, payload FROM unsent WHERE thread_id = ? ORDER BY number",
+        (thread_id,),
+    ).fetchall()
+    return Record(
+        unsent=tuple(
+            Keyed(key, Draft(type_, run_id, msgspec.Raw(payload.encode())))
+            for key, type_, run_id, payload in unsent
+        ),
+        run=None
+        if run is None
+        else OpenRun(run_id=run[1], prompt_id=run[2], through_seq=run[3], tries=run[4]),
+        seen=0 if seen is None else seen[0],
+    )
 
 
-def _claim(connection: sqlite3.Connection, path: Path, principal_id: str | None) -> None:
-    if principal_id is None:
-        return
-    owner = meta(connection, "principal_id")
-    if owner is None:
-        put_meta(connection, "principal_id", principal_id)
-    elif owner != principal_id:
-        raise ConfigError(
-            f"the journal {path} belongs to {owner}, not to {principal_id}",
-            "name another directory with stateDir",
-        )
+def _adopt(connection: sqlite3.Connection, log_epoch: str) -> list[str]:
+    before = meta(connection, EPOCH)
+    if before == log_epoch:
+        return []
+    touched = set[str]()
+    if before is not None:
+        for table, content in _ASIDE.items():
+            touched |= {str(row[0]) for row in connection.execute(_threads_of(table))}
+            connection.execute(
+                f"INSERT INTO put_aside SELECT ?, thread_id, ?, {content} FROM {table}",
+                (before, table),
+            )
+            connection.execute(f"DELETE FROM {table}")
+    put_meta(connection, EPOCH, log_epoch)
+    return sorted(touched)

@@ -7,11 +7,13 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from actors.events import (
     Body,
     Event,
     Part,
+    PartPayload,
     RunFinished,
     RunFinishedPayload,
     RunStarted,
@@ -28,7 +30,16 @@ from actors.messages import (
     ThreadInbox,
     ThreadRevoked,
 )
-from actors.ports import Keyed, Position, Refused, SessionFailed, Unavailable
+from actors.ports import (
+    Evidence,
+    Keyed,
+    OpenRun,
+    Position,
+    Record,
+    Refused,
+    SessionFailed,
+    Unavailable,
+)
 
 BOT, ADA, BEN = "bot-claude", "user-ada", "user-ben"
 
@@ -176,6 +187,7 @@ def _body(keyed: Keyed) -> Body:
         return RunStarted()
     if isinstance(payload, RunFinishedPayload):
         return RunFinished(status=payload.status, through_seq=payload.through_seq)
+    assert isinstance(payload, PartPayload)
     return Part(msgspec.convert(msgspec.to_builtins(payload.chunk), SeenChunk))
 
 
@@ -190,8 +202,9 @@ def _short(payload: object) -> str:
 class FakeSession:
     """A harness session that a test plays: it says what it is told to say."""
 
-    def __init__(self, thread_id: str, session_id: str) -> None:
+    def __init__(self, thread_id: str, session_id: str, shows: dict[str, Evidence]) -> None:
         self.thread_id, self.session_id = thread_id, session_id
+        self._shows = shows
         self.prompts: list[tuple[str, str]] = []
         self.decisions: list[tuple[str, Decision]] = []
         self.interrupts: list[str] = []
@@ -207,7 +220,20 @@ class FakeSession:
 
     def say(self, *said: AnySaid) -> None:
         self._said += said
+        for item in said:
+            self._note(item)
         self._ready.set()
+
+    def _note(self, item: AnySaid) -> None:
+        """Keep the record by which a later process knows what became of a prompt."""
+        if not self.prompts:
+            return
+        prompt_id = self.prompts[-1][0]
+        shown = self._shows[prompt_id]
+        if isinstance(item, TextSaid):
+            self._shows[prompt_id] = replace(shown, texts=(*shown.texts, item.text))
+        elif isinstance(item, TurnEnded) and item.status == "completed":
+            self._shows[item.prompt_id] = replace(self._shows[item.prompt_id], fate="answered")
 
     def die(self, code: str = "agent_failed", text: str = "The agent died.") -> None:
         self._failure = SessionFailed(code, text)
@@ -242,6 +268,7 @@ class FakeSession:
     async def prompt(self, prompt_id: str, text: str) -> None:
         await trio.lowlevel.checkpoint()
         self.prompts.append((prompt_id, text))
+        self._shows[prompt_id] = Evidence(fate="unfinished")
         if self.echoes:
             self.say(TextSaid(f"b{len(self.prompts)}", f"echo: {text}"))
             self.end()
@@ -270,7 +297,11 @@ class FakeHarness:
         self.opening_s = 0.0
         self.closing_s = 0.0
         self.prepare: Callable[[FakeSession], None] = lambda session: None
+        self.records: dict[str, Evidence] = {}
+        """What its record shows of a prompt; of all others, that it never got them."""
         self.opened = trio.Event()
+        self.questions: list[tuple[str, str | None, str]] = []
+        """Thread, session and prompt of each look into the record."""
 
     @property
     def live(self) -> list[FakeSession]:
@@ -285,7 +316,9 @@ class FakeHarness:
         await trio.sleep(self.opening_s)
         if self.failures:
             raise self.failures.pop(0)
-        session = FakeSession(thread_id, resume or f"session-{len(self.sessions) + 1}")
+        session = FakeSession(
+            thread_id, resume or f"session-{len(self.sessions) + 1}", self.records
+        )
         self.prepare(session)
         self.sessions.append(session)
         self.resumed.append(resume)
@@ -296,6 +329,12 @@ class FakeHarness:
                 await trio.sleep(self.closing_s)
             session.closed = True
 
+    async def evidence(self, thread_id: str, session_id: str | None, prompt_id: str) -> Evidence:
+        await trio.lowlevel.checkpoint()
+        assert not any(session.thread_id == thread_id for session in self.live), "still open"
+        self.questions.append((thread_id, session_id, prompt_id))
+        return self.records.get(prompt_id, Evidence(fate="unseen"))
+
 
 class FakeJournal:
     """A journal that lives as long as the test."""
@@ -303,13 +342,61 @@ class FakeJournal:
     def __init__(self) -> None:
         self.held: dict[str, Position] = {}
         self.sessions: dict[str, str] = {}
+        self.epoch: str | None = None
+        self.unsent: dict[str, dict[str, Keyed]] = {}
+        self.runs: dict[str, OpenRun] = {}
+        self.seen: dict[str, int] = {}
 
     def checkpoints(self) -> Mapping[str, Position]:
         return self.held
 
     async def settle(self, thread_id: str, position: Position) -> None:
         await trio.lowlevel.checkpoint()
-        self.held[thread_id] = position
+        held = self.held.get(thread_id)
+        if held is None or held.log_epoch != position.log_epoch or held.seq < position.seq:
+            self.held[thread_id] = position
+        self.unsent.pop(thread_id, None)
+        self.runs.pop(thread_id, None)
+        if self.seen.get(thread_id, 0) <= position.seq:
+            self.seen.pop(thread_id, None)
+
+    async def record(self, thread_id: str) -> Record:
+        await trio.lowlevel.checkpoint()
+        return Record(
+            unsent=tuple(self.unsent.get(thread_id, {}).values()),
+            run=self.runs.get(thread_id),
+            seen=self.seen.get(thread_id, 0),
+        )
+
+    async def adopt(self, log_epoch: str) -> Sequence[str]:
+        await trio.lowlevel.checkpoint()
+        before, self.epoch = self.epoch, log_epoch
+        if before in (None, log_epoch):
+            return []
+        touched = {*self.unsent, *self.runs, *self.seen}
+        for held in (self.unsent, self.runs, self.seen):
+            held.clear()
+        return sorted(touched)
+
+    async def see(self, thread_id: str, seq: int) -> None:
+        await trio.lowlevel.checkpoint()
+        self.seen[thread_id] = max(seq, self.seen.get(thread_id, 0))
+
+    async def begin(self, thread_id: str, run: OpenRun) -> OpenRun:
+        await self.see(thread_id, run.through_seq)
+        before = self.runs.get(thread_id)
+        run = msgspec.structs.replace(run, tries=before.tries + 1 if before else 1)
+        self.runs[thread_id] = run
+        return run
+
+    async def keep(
+        self, thread_id: str, events: Sequence[Keyed], landed: Sequence[str] = ()
+    ) -> None:
+        await trio.lowlevel.checkpoint()
+        held = self.unsent.setdefault(thread_id, {})
+        for key in landed:
+            held.pop(key, None)
+        held.update({event.key: event for event in events})
 
     def session_id(self, thread_id: str) -> str | None:
         return self.sessions.get(thread_id)

@@ -3,15 +3,17 @@
 import os
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.ports import Journal, Position
+from actors.ports import Journal, Position, Record
 from scuba.errors import ConfigError, ScubaError
 from scuba.journal import open_journal
 from scuba.journal.schema import MIGRATIONS
@@ -82,26 +84,34 @@ async def test_a_cancelled_settle_is_whole_or_nothing(tmp_path: Path) -> None:
         assert dict(journal.checkpoints()) == in_memory
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"\0\0", b"{}", b"SQLite format 3\0" + b"x" * 5000, b"not a database" * 400],
-    ids=["two NUL bytes", "another format", "header and rubbish", "text"],
-)
-async def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path, content: bytes) -> None:
-    """Field case 7.4, as far as it goes yet: a clear error, and the file is left as it was."""
+RUBBISH = {
+    "two NUL bytes": b"\0\0",
+    "another format": b"{}",
+    "header and rubbish": b"SQLite format 3\0" + b"x" * 5000,
+    "text": b"not a database" * 400,
+}
+
+
+@pytest.mark.parametrize("content", RUBBISH.values(), ids=list(RUBBISH))
+async def test_a_damaged_file_is_put_aside_and_named(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Field case 7.4: the daemon starts, and nothing of the damaged file is lost."""
     path = tmp_path / "journal.db"
-    path.write_bytes(content)
+    for number in (1, 2):
+        path.write_bytes(content)
+        async with open_journal(path) as journal:
+            assert journal.checkpoints() == {}
+            await journal.settle("t", Position("e", 1))
 
-    with pytest.raises(ConfigError) as caught:
-        async with open_journal(path):
-            pass
-
-    assert str(path) in caught.value.what
-    assert "move the file away" in caught.value.hint
-    assert path.read_bytes() == content
+        assert (tmp_path / f"journal.db.damaged-{number}").read_bytes() == content
+    assert f"{path} is damaged at byte 0" in caplog.text
+    assert "journal.db.damaged-2" in caplog.text
 
 
-async def test_a_file_cut_in_half_is_named(tmp_path: Path) -> None:
+async def test_a_file_cut_in_half_is_put_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Field case 7.4: half of a database is not taken for a whole one."""
     path = tmp_path / "journal.db"
     async with open_journal(path) as journal:
@@ -109,9 +119,30 @@ async def test_a_file_cut_in_half_is_named(tmp_path: Path) -> None:
             await journal.remember_session(f"thr_{number}", "s" * 100)
     os.truncate(path, path.stat().st_size // 2)
 
-    with pytest.raises(ConfigError, match="cannot be used"):
-        async with open_journal(path):
-            pass
+    async with open_journal(path) as journal:
+        assert journal.session_id("thr_1") is None
+    assert "is damaged at byte" in caplog.text
+
+
+async def test_a_page_that_was_written_over_is_named_by_its_offset(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Field case 7.4: the file and the offset."""
+    path = tmp_path / "journal.db"
+    async with open_journal(path) as journal:
+        for number in range(200):
+            await journal.remember_session(f"thr_{number}", "s" * 100)
+    pages = path.stat().st_size // 4096
+    with path.open("r+b") as file:
+        for page in range(2, pages):
+            file.seek(page * 4096)
+            file.write(b"\xff" * 4096)
+
+    async with open_journal(path):
+        pass
+
+    assert "is damaged at byte" in caplog.text
+    assert "at byte 0 " not in caplog.text
 
 
 async def test_an_empty_file_is_a_new_journal(tmp_path: Path) -> None:
@@ -166,6 +197,26 @@ async def test_a_write_that_fails_is_told_and_changes_nothing(tmp_path: Path) ->
         assert journal.checkpoints() == {"t": Position("e", 1)}
 
 
-def test_every_shipped_schema_comes_up_to_date() -> None:
-    """Version 1 is the first; each later step adds its file here."""
-    assert len(MIGRATIONS) == 1
+async def test_a_journal_of_the_first_version_comes_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
+        connection.executescript(MIGRATIONS[0])
+        connection.execute("INSERT INTO meta VALUES ('schema_version', '1')")
+        connection.execute("INSERT INTO checkpoints VALUES ('t', 'e', 7)")
+        connection.execute("INSERT INTO sessions VALUES ('t', 's')")
+
+    async with open_journal(path) as journal:
+        assert journal.checkpoints() == {"t": Position("e", 7)}
+        assert journal.session_id("t") == "s"
+        assert await journal.record("t") == Record()
+
+
+@pytest.mark.parametrize("synchronous", ["normal", "full"])
+async def test_how_durable_a_commit_is_can_be_chosen(
+    tmp_path: Path, synchronous: Literal["normal", "full"]
+) -> None:
+    async with open_journal(tmp_path / "journal.db", synchronous=synchronous) as journal:
+        row = journal._connection.execute("PRAGMA synchronous").fetchone()
+
+    assert row == ({"normal": 1, "full": 2}[synchronous],)
