@@ -46,11 +46,24 @@ from actors.messages import (
     ThreadInbox,
 )
 from actors.outbound import Outbound
+from actors.ports import OpenRun
 
 logger = logging.getLogger(__name__)
 
 MAY_INTERRUPT = ("owner", "member", "approver", None)
 """Roles that may stop a run (3.2); None where the server does not say: it checked."""
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """A run begins: put it on record before anything of it is said."""
+
+    run: OpenRun
+
+
+class See(msgspec.Struct, frozen=True):
+    """Input up to `seq` waits: put it on record, so that it is answered whatever happens."""
+
+    seq: int
 
 
 class Settle(msgspec.Struct, frozen=True):
@@ -70,7 +83,9 @@ class Leave(msgspec.Struct, frozen=True):
 
 
 Effect = (
-    StartTurn
+    Begin
+    | See
+    | StartTurn
     | Decide
     | Interrupt
     | Close
@@ -92,6 +107,8 @@ class Run:
         self.outbound = Outbound(run_id)
         self.stopped: str | None = None
         """Why it was asked to stop."""
+        self.cut = False
+        """It was our own end that stopped it: the next start decides what becomes of it."""
         self.ended = False
         """Its `run_finished` is on the way out."""
 
@@ -106,7 +123,11 @@ class Conversation:
         floor: int,
         agent: Agent,
         new_id: Callable[[], str],
+        opening: Input | None = None,
     ) -> None:
+        """`opening` is answered before anything else."""
+        self._opening = opening
+        self._noted_seq = 0
         self._own, self._agent, self._new_id = own_principal_id, agent, new_id
         self._input = InputDrain(own_principal_id, floor)
         self._fetching: set[str] = set()
@@ -144,10 +165,11 @@ class Conversation:
             case Landed():
                 effects = self._landed(message.run_id)
             case Drain():
-                self._draining, effects = True, self._stop("scuba is being stopped")
+                self._draining, effects = True, self._cut()
             case _:
                 assert_never(message)
-        return effects + self._fetch() + (self._leave() if self._draining else self._next())
+        effects += self._fetch() + (self._leave() if self._draining else self._next())
+        return effects + self._see()
 
     # --- from the thread -----------------------------------------------------------------------
 
@@ -199,7 +221,7 @@ class Conversation:
         """Begin the next run if one is due."""
         effects: list[Effect] = []
         while self._run is None and self._ready:
-            taken = self._input.take()
+            taken, self._opening = self._opening or self._input.take(), None
             if taken is None:
                 return effects
             effects += self._answer(taken)
@@ -221,7 +243,9 @@ class Conversation:
             return [Settle(taken.through_seq)]
         run = self._run = Run(f"run_{self._new_id()}", self._new_id(), taken.through_seq)
         started = RunStartedPayload(trigger=Trigger(taken.through_seq), agent=self._agent)
+        on_record = OpenRun(run_id=run.run_id, prompt_id=run.prompt_id, through_seq=run.through_seq)
         return [
+            Begin(on_record),
             Append((Draft("run_started", run.run_id, started),)),
             StartTurn(
                 run_id=run.run_id,
@@ -230,6 +254,20 @@ class Conversation:
                 text=taken.text,
             ),
         ]
+
+    def _see(self) -> list[Effect]:
+        """Put on record what waits, once for each message that joins it."""
+        seq = self._input.final_seq
+        if seq <= self._noted_seq or not self._input.waiting:
+            return []
+        self._noted_seq = seq
+        return [See(seq)]
+
+    def _cut(self) -> list[Effect]:
+        effects = self._stop("scuba is being stopped")
+        if effects and self._run is not None:
+            self._run.cut = True
+        return effects
 
     def _stop(self, why: str) -> list[Effect]:
         run = self._run
@@ -240,7 +278,9 @@ class Conversation:
 
     def _finish(self, run: Run, status: RunStatus, reason: str | None) -> list[Effect]:
         run.ended = True
-        if run.stopped is not None:
+        if run.cut and status == "completed":
+            run.cut = False  # it came to its end all the same
+        elif run.stopped is not None:
             status, reason = "interrupted", run.stopped
         drafts = run.outbound.finish(status, reason, run.through_seq)
         return [Append(tuple(drafts)), RunEnded(run.run_id)]
@@ -258,7 +298,7 @@ class Conversation:
         if run is None or run.run_id != run_id:
             return []
         self._run = None
-        return [Settle(run.through_seq)]
+        return [] if run.cut else [Settle(run.through_seq)]
 
     def _live_run(self, run_id: str | None) -> Run | None:
         run = self._run

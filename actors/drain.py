@@ -101,6 +101,11 @@ class InputDrain:
         return self._settled_seq
 
     @property
+    def final_seq(self) -> int:
+        """The seq up to which others have said something that is final and not taken; else 0."""
+        return max((run.final_seq or 0 for run in self._runs.values()), default=0)
+
+    @property
     def waiting(self) -> bool:
         """True when `take` would return something."""
         return bool(self._ready())

@@ -1,14 +1,17 @@
-"""How a run that its process left open is ended: well framed, and as interrupted."""
+"""How a run that its process left open is ended: well framed, under keys derived from the run."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+import msgspec
 import trio
 
 from actors.events import (
     AnyChunk,
+    DataNotice,
     Draft,
     Event,
+    Notice,
     Part,
     ReasoningEnd,
     RunFinished,
@@ -24,65 +27,109 @@ logger = logging.getLogger(__name__)
 
 RETRY_S = 2.0
 STOPPED = "scuba was stopped while this was running"
+INTERRUPTED = RunFinishedPayload(status="interrupted", reason=STOPPED)
+EXPIRED = Notice(
+    "warning",
+    "approval_expired",
+    "A decision was waited for when scuba was stopped. It is not waited for any more.",
+)
 OUTCOMES = ("tool-output-available", "tool-output-error", "tool-output-denied")
 CALLS = ("tool-input-start", "tool-input-available")
+ASKS = "tool-approval-request"
 
 
-def ending(run_id: str, events: Sequence[Event]) -> list[Keyed]:
+class Open(msgspec.Struct):
+    """What of a run is open at the end of what the log has of it."""
+
+    finished: RunFinished | None = None
+    parts: dict[str, AnyChunk] = {}
+    """By id, the chunk that would end it."""
+    calls: dict[str, bool] = {}
+    """By id, whether a decision about it is waited for."""
+    texts: list[str] = []
+    """The run's text parts so far, in order."""
+
+    def take(self, chunk: SeenChunk) -> None:
+        """Take in one chunk of the run."""
+        id_, call = chunk.id or "", chunk.tool_call_id or ""
+        match chunk.type:
+            case "text-start":
+                self.parts[id_] = TextEnd(id=id_)
+                self.texts.append("")
+            case "text-delta" if self.texts:
+                self.texts[-1] += chunk.delta or ""
+            case "reasoning-start":
+                self.parts[id_] = ReasoningEnd(id=id_)
+            case "text-end" | "reasoning-end":
+                self.parts.pop(id_, None)
+            case kind if kind in CALLS:
+                self.calls.setdefault(call, False)
+            case kind if kind == ASKS:
+                self.calls[call] = True
+            case kind if kind in OUTCOMES:
+                self.calls.pop(call, None)
+            case _:
+                pass
+
+
+def look(events: Iterable[Event]) -> Open:
+    """Return what is open of our run, given all its events."""
+    found = Open()
+    for event in events:
+        match event.body:
+            case RunFinished() as finished:
+                found.finished = finished
+            case Part(chunk):
+                found.take(chunk)
+            case _:
+                pass
+    return found
+
+
+def ending(
+    run_id: str,
+    events: Sequence[Event],
+    last: RunFinishedPayload = INTERRUPTED,
+    more: Sequence[AnyChunk] = (),
+) -> list[Keyed]:
     """Return what ends our run, given all its events; empty when it is finished or never began.
 
-    The keys are derived from the run, so that doing it twice ends it once (6.2).
+    `more` comes before its end. The keys are derived from the run, so that doing it twice ends it
+    once (6.2).
     """
-    if not events:
+    found = look(events)
+    if not events or found.finished is not None:
         return []
-    open_parts: dict[str, AnyChunk] = {}
-    open_calls: dict[str, None] = {}
-    for event in events:
-        if isinstance(event.body, RunFinished):
-            return []
-        if isinstance(event.body, Part):
-            _note(event.body.chunk, open_parts, open_calls)
-    chunks: list[AnyChunk] = list(open_parts.values())
-    chunks += [ToolOutputError(tool_call_id=call, error_text=STOPPED) for call in open_calls]
-    drafts = [part(run_id, chunk) for chunk in chunks]
-    last = RunFinishedPayload(status="interrupted", reason=STOPPED)
+    chunks: list[AnyChunk] = list(found.parts.values())
+    chunks += [ToolOutputError(tool_call_id=call, error_text=STOPPED) for call in found.calls]
+    if any(found.calls.values()):
+        chunks.append(DataNotice(data=EXPIRED))
+    drafts = [part(run_id, chunk) for chunk in [*chunks, *more]]
     drafts.append(Draft("run_finished", run_id, last))
     return [Keyed(f"{run_id}/end/{number}", draft) for number, draft in enumerate(drafts)]
-
-
-def _note(chunk: SeenChunk, parts: dict[str, AnyChunk], calls: dict[str, None]) -> None:
-    id_, call = chunk.id or "", chunk.tool_call_id or ""
-    match chunk.type:
-        case "text-start":
-            parts[id_] = TextEnd(id=id_)
-        case "reasoning-start":
-            parts[id_] = ReasoningEnd(id=id_)
-        case "text-end" | "reasoning-end":
-            parts.pop(id_, None)
-        case kind if kind in CALLS:
-            calls[call] = None
-        case kind if kind in OUTCOMES:
-            calls.pop(call, None)
-        case _:
-            pass
 
 
 async def end(log: ThreadLog, thread_id: str, run_id: str) -> None:
     """Return when a run of ours is ended on the server, or the server refuses to let us."""
     try:
         batch = ending(run_id, await log.run_events(thread_id, run_id))
-        if batch:
-            await _append(log, thread_id, batch)
-            logger.info("ended run %s, left open earlier", run_id)
     except Refused as refused:
         logger.warning("cannot end run %s: %s", run_id, refused)
+        return
+    if batch:
+        await append(log, thread_id, batch)
+        logger.info("ended run %s, left open earlier", run_id)
 
 
-async def _append(log: ThreadLog, thread_id: str, batch: list[Keyed]) -> None:
+async def append(log: ThreadLog, thread_id: str, batch: Sequence[Keyed]) -> None:
+    """Return when events are on the server, or refused there, which is logged."""
     while True:
         try:
             await log.append(thread_id, batch)
         except Unavailable as unavailable:
             await trio.sleep(unavailable.retry_after_s or RETRY_S)
+        except Refused as refused:
+            logger.warning("cannot append what an earlier process left: %s", refused)
+            return
         else:
             return

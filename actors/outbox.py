@@ -14,7 +14,7 @@ import trio
 from actors.events import Draft
 from actors.messages import Landed, OutboxInbox, RunRefused, ThreadInbox
 from actors.pending import Pending
-from actors.ports import Keyed, Refused, ThreadLog, Unavailable
+from actors.ports import Journal, Keyed, Refused, ThreadLog, Unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -23,8 +23,8 @@ FLUSH_S = 0.1
 BACKOFF_S, BACKOFF_CAP_S = 0.5, 30.0
 EVENT_FAULTS = (400, 413, 422)
 """Statuses that blame what an event says, not who says it or where."""
-UNAUTHENTICATED = 401
-"""Concerns the whole bot: the socket finds out too, and ends it."""
+UNAUTHENTICATED, EPOCH_CHANGED = 401, "epoch_changed"
+"""These concern the whole bot: the socket finds out too, and ends what has to end."""
 
 
 class OutboxActor:
@@ -36,9 +36,13 @@ class OutboxActor:
         inbox: trio.MemoryReceiveChannel[OutboxInbox],
         outbox: trio.MemorySendChannel[ThreadInbox],
         log: ThreadLog,
+        journal: Journal,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._thread_id, self._log, self._jitter = thread_id, log, jitter
+        self._journal = journal
+        self._landed: list[str] = []
+        """Keys that the journal still holds, for its next write to let go of."""
         self._inbox, self._outbox = inbox, outbox
         self._pending = Pending()
         self._changed = trio.Event()
@@ -69,8 +73,10 @@ class OutboxActor:
             batch = self._pending.landed()
             if refused is not None:
                 await self._give_up(batch[0].draft, refused)
+            self._landed += [keyed.key for keyed in batch]
             for keyed in batch:
                 if keyed.draft.type == "run_finished":
+                    self._landed.clear()  # settling lets go of everything
                     await self._outbox.send(Landed(keyed.draft.run_id))
 
     async def _due(self) -> bool:
@@ -89,15 +95,19 @@ class OutboxActor:
 
     async def _append(self, batch: list[Keyed]) -> Refused | None:
         """Return None when the batch is on the server, else why it is lost."""
-        attempt = 0
+        attempt, kept = 0, list[Keyed]()
         while batch and batch[0].draft.run_id != self._unborn:
+            if batch != kept:
+                await self._journal.keep(self._thread_id, batch, self._landed)
+                self._landed.clear()
+                kept = batch
             try:
                 await self._log.append(self._thread_id, batch)
             except Unavailable as unavailable:
                 await self._wait(unavailable.retry_after_s, attempt, unavailable)
                 attempt += 1
             except Refused as refused:
-                if refused.status == UNAUTHENTICATED:
+                if refused.status == UNAUTHENTICATED or refused.code == EPOCH_CHANGED:
                     await self._wait(None, attempt, refused)
                     attempt += 1
                 elif not self._mend(batch, refused):

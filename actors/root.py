@@ -30,6 +30,7 @@ class Root:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve until `stop`, then let every run end and be told, within `farewell_s`."""
+        await self._adopt()
         send, receive = trio.open_memory_channel[GrantChange](0)
         async with send, receive, trio.open_nursery() as threads:
             async with trio.open_nursery() as grants:
@@ -41,6 +42,13 @@ class Root:
                 grants.cancel_scope.cancel()
             await self._farewell()
             threads.cancel_scope.cancel()
+
+    async def _adopt(self) -> None:
+        """Have the journal belong to the server's log, and say what of another one is put aside."""
+        outside = self._outside
+        for thread_id in await outside.journal.adopt(outside.log.log_epoch):
+            extra = {"thread_id": thread_id}
+            logger.warning("the log is another one: what was not settled is put aside", extra=extra)
 
     async def _watch(self, send: trio.MemorySendChannel[GrantChange]) -> None:
         await GrantWatcher(self._outside.log, send.clone()).run()

@@ -5,14 +5,15 @@ child's receiving task never waits for it.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import trio
 
-from actors import backlog, leftovers
+from actors import backlog, leftovers, recovery
 from actors.backlog import Backlog
-from actors.conversation import Conversation, Effect, Fetch, Leave, Settle
+from actors.conversation import Begin, Conversation, Effect, Fetch, Leave, See, Settle
+from actors.drain import Input
 from actors.events import Agent
 from actors.log_ids import LogIds
 from actors.messages import (
@@ -32,9 +33,13 @@ from actors.messages import (
     ThreadGranted,
     ThreadInbox,
 )
-from actors.ports import Journal, Position, ThreadLog
+from actors.pending import BATCH_EVENTS
+from actors.ports import Evidence, Journal, OpenRun, Position, Record, ThreadLog
 
 logger = logging.getLogger(__name__)
+
+AskEvidence = Callable[[str, str | None, str], Awaitable[Evidence]]
+"""`Harness.evidence`."""
 
 
 class Children:
@@ -66,6 +71,7 @@ class ThreadActor:
         children: Children,
         log: ThreadLog,
         journal: Journal,
+        evidence: AskEvidence,
         ids: LogIds,
         *,
         own_principal_id: str,
@@ -76,6 +82,7 @@ class ThreadActor:
         self._granted, self._thread_id = granted, granted.thread_id
         self._inbox, self._inbox_send, self._children = inbox, inbox_send, children
         self._log, self._journal, self._ids = log, journal, ids
+        self._evidence = evidence
         self._policy = policy
         self._begin = partial(
             Conversation, own_principal_id=own_principal_id, agent=agent, new_id=new_id
@@ -86,9 +93,8 @@ class ThreadActor:
         """Serve until drained, or until cancelled. Started once the history has been read."""
         try:
             async with self._inbox, self._inbox_send, trio.open_nursery() as nursery:
-                for run_id in self._granted.open_runs:
-                    await leftovers.end(self._log, self._thread_id, run_id)
-                after = await self._catch_up(nursery)
+                record, opening = await self._recover()
+                after = await self._catch_up(nursery, record.seen, opening)
                 task_status.started()
                 async with self._log.subscribe(self._thread_id, after, self._inbox_send):
                     await self._serve(nursery)
@@ -96,15 +102,47 @@ class ThreadActor:
         finally:
             self._children.close()
 
-    async def _catch_up(self, nursery: trio.Nursery) -> int:
-        """Take the thread up where the policy says; return the seq to follow from."""
+    async def _recover(self) -> tuple[Record, Input | None]:
+        """Say what an earlier process could not say, and decide what becomes of its run."""
+        record = await self._journal.record(self._thread_id)
+        for start in range(0, len(record.unsent), BATCH_EVENTS):
+            batch = record.unsent[start : start + BATCH_EVENTS]
+            await leftovers.append(self._log, self._thread_id, batch)
+        run = record.run
+        for run_id in self._granted.open_runs:
+            if run is None or run_id != run.run_id:
+                await leftovers.end(self._log, self._thread_id, run_id)
+        return record, None if run is None else await self._take_up(run)
+
+    async def _take_up(self, run: OpenRun) -> Input | None:
+        """Decide about a run that was not settled; return what goes on with it."""
+        events = await self._log.run_events(self._thread_id, run.run_id)
+        session_id = self._journal.session_id(self._thread_id)
+        evidence = await self._evidence(self._thread_id, session_id, run.prompt_id)
+        fate = recovery.decide(run, events, evidence)
+        extra = {"run_id": run.run_id, "seq": run.through_seq}
+        logger.info("took up a run that was cut: %s, try %d", evidence.fate, run.tries, extra=extra)
+        if fate.events:
+            await leftovers.append(self._log, self._thread_id, fate.events)
+        if fate.settles:
+            await self._settle(run.through_seq)
+        return fate.goes_on
+
+    async def _catch_up(self, nursery: trio.Nursery, seen: int, opening: Input | None) -> int:
+        """Take the thread up where the policy says; return the seq to follow from.
+
+        What an earlier process of ours has seen is read whatever the policy says.
+        """
         checkpoint = self._journal.checkpoints().get(self._thread_id)
         start = backlog.start(self._granted, checkpoint, self._log.log_epoch, self._policy)
-        floor = await self._skip(start.floor) if start.skips else start.floor
-        self._conversation = self._begin(floor=floor)
-        if start.skips or not backlog.has_news(self._granted, floor):
+        floor, waits = start.floor, seen > start.floor
+        if start.skips and not waits:
+            floor = await self._skip(floor)
+        begun = floor if opening is None else max(floor, opening.through_seq)
+        self._conversation = self._begin(floor=begun, opening=opening)
+        if (start.skips and not waits) or not backlog.has_news(self._granted, floor):
             return floor
-        newest = self._policy.max_replay
+        newest = max(1, self._policy.max_replay) + max(0, seen - floor)
         window = tuple(await self._log.window(self._thread_id, floor, newest))
         _tell_skipped(backlog.skipped(floor, window))
         await self._step(EventsSeen(window), nursery)
@@ -136,6 +174,10 @@ class ThreadActor:
 
     async def _do(self, effect: Effect, nursery: trio.Nursery) -> None:
         match effect:
+            case Begin():
+                await self._journal.begin(self._thread_id, effect.run)
+            case See():
+                await self._journal.see(self._thread_id, effect.seq)
             case StartTurn():
                 self._ids.run_id, self._ids.seq = effect.run_id, effect.through_seq
                 logger.info("run started")

@@ -137,6 +137,7 @@ class ThreadScope:
         children = Children(query_send.clone(), approvals_send.clone(), outbox_send)
         thread = self._thread_actor(inbox, inbox_send.clone(), children)
         thread_id, log = self.granted.thread_id, self._outside.log
+        journal = self._outside.journal
 
         async def serve(*, task_status: trio.TaskStatus[None]) -> None:
             await thread.run(task_status=task_status)
@@ -150,7 +151,7 @@ class ThreadScope:
                     start(partial(supervise, queries, name=f"query {thread_id}"))
                     requests = partial(self._approvals, approvals, inbox_send)
                     start(partial(supervise, requests, name=f"approvals {thread_id}"))
-                    start(OutboxActor(thread_id, outbox, inbox_send.clone(), log).run)
+                    start(OutboxActor(thread_id, outbox, inbox_send.clone(), log, journal).run)
                     await nursery.start(serve)
                     self.granted = msgspec.structs.replace(self.granted, open_runs=())
                     self._serving = inbox_send
@@ -208,6 +209,7 @@ class ThreadScope:
             children,
             outside.log,
             outside.journal,
+            harness.evidence,
             self._ids,
             own_principal_id=policy.own_principal_id,
             agent=Agent(name=policy.own_principal_id, harness=harness.name, model=harness.model),

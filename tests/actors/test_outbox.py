@@ -10,7 +10,7 @@ from actors.events import Draft, RunFinishedPayload, RunStartedPayload, TextDelt
 from actors.messages import Append, Landed, OutboxInbox, RunRefused, ThreadInbox
 from actors.outbox import FLUSH_S, OutboxActor
 from actors.ports import Refused, Unavailable
-from tests.kit.fakes import FakeLog
+from tests.kit.fakes import FakeJournal, FakeLog
 
 ROOM, RUN = "thr_a", "run_1"
 STARTED = Draft("run_started", RUN, RunStartedPayload())
@@ -27,7 +27,7 @@ class Out:
         self.log.threads[ROOM] = []
         self.inbox, receive = trio.open_memory_channel[OutboxInbox](0)
         outbox, self.told = trio.open_memory_channel[ThreadInbox](10)
-        self.actor = OutboxActor(ROOM, receive, outbox, self.log, jitter=lambda: 1.0)
+        self.actor = OutboxActor(ROOM, receive, outbox, self.log, FakeJournal(), jitter=lambda: 1.0)
 
     async def send(self, *drafts: Draft) -> None:
         await self.inbox.send(Append(drafts))
