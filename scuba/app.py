@@ -9,9 +9,8 @@ import logging
 import os
 import re
 import signal
-import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -19,25 +18,18 @@ import msgspec
 import trio
 
 from actors.backlog import Backlog
-from actors.ports import Refused, Unavailable
-from actors.root import Root
-from actors.thread_scope import Outside, Policy
-from scuba import log
+from actors.thread_scope import Policy
+from scuba import bot, log
 from scuba.bubble.http import BubbleClient
-from scuba.bubble.log import BubbleLog
-from scuba.errors import ConfigError, IdentityRefused
 from scuba.harness.claude.environment import scrub_environment
-from scuba.harness.claude.harness import ClaudeHarness
 from scuba.harness.claude.settings import ClaudeSettings
-from scuba.harness.lifeline import LifeLine, open_life_line
-from scuba.harness.processes import become_subreaper, reap_adopted
 from scuba.harness.scripted import API_KEY, MODEL, serve_scripted
-from scuba.journal import JOURNAL_NAME, hold_state_dir, open_journal
+from scuba.journal import hold_state_dir
 from scuba.local import LOCAL_NAME, Local, read_local, ready_facts, write_private
 from scuba.local_setup import has_users, set_up
 from scuba.readiness import Readiness, Ready
 from scuba.rereading import Rereading, reread_level
-from scuba.server import ServerConfig, Store, open_store, serve_bubble
+from scuba.server import ServerConfig, Store, collect_less, open_store, serve_bubble
 from scuba.server.seed import plant
 from scuba.server.settings import STORE_NAME, ServeOptions
 from scuba.settings import (
@@ -49,10 +41,7 @@ from scuba.settings import (
 
 logger = logging.getLogger(__name__)
 
-SESSIONS_NAME = "sessions"
 SCRIPTED = "scripted"
-WHOAMI_RETRY_S = 2.0
-REAP_S = 30.0
 SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 Announce = Callable[[Local], None]
 
@@ -74,9 +63,10 @@ async def run_local(options: LocalOptions, announce: Announce) -> None:
             log.register_secret(local.bot_token)
             write_private(state_dir / LOCAL_NAME, local)
             async with BubbleClient(url, local.bot_token) as client, _model(options) as claude:
-                bot = partial(_bot, client, claude, Policy(own_principal_id=local.bot_principal_id))
+                policy = Policy(own_principal_id=local.bot_principal_id)
+                one = bot.Bot(client=client, claude=claude, policy=policy)
                 async with trio.open_nursery() as nursery:
-                    await nursery.start(partial(bot, stop))
+                    await nursery.start(bot.run, one, stop)
                     if options.ready_file is not None:
                         write_private(options.ready_file, ready_facts(local))
                     announce(local)
@@ -120,7 +110,13 @@ async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], S
         )
         reread = partial(rereading.reread, client)
         async with _until_signal(reread) as stop, client, trio.open_nursery() as nursery:
-            await nursery.start(partial(_bot, client, claude, policy, stop))
+            one = bot.Bot(
+                client=client,
+                claude=claude,
+                policy=policy,
+                synchronous=settings.journal.synchronous,
+            )
+            await nursery.start(bot.run, one, stop)
             if not stop.is_set():
                 logger.info("ready")
                 readiness.tell(
@@ -175,66 +171,10 @@ async def _first_start(
     return local
 
 
-async def _bot(
-    client: BubbleClient,
-    claude: ClaudeSettings,
-    policy: Policy,
-    stop: trio.Event,
-    *,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Run one bot until `stop`; started once its identity is confirmed and its grants are open."""
-    principal_id = policy.own_principal_id
-    become_subreaper()
-    with log.bound(principal_id=principal_id):
-        bubble_log = BubbleLog(client, instance_id=uuid.uuid4().hex, principal_id=principal_id)
-        async with (
-            _life_line(claude.state_dir / SESSIONS_NAME) as life_line,
-            trio.open_nursery() as nursery,
-        ):
-            harness = ClaudeHarness(claude, life_line)
-            nursery.start_soon(harness.warm_up, name="warm up the harness")
-            nursery.start_soon(_look_after_processes, life_line, name="look after processes")
-            with trio.CancelScope() as connecting:
-                nursery.start_soon(_cancel_at, stop, connecting)
-                await _confirm_identity(client, principal_id)
-                await nursery.start(bubble_log.run)
-            # Opened only now: a journal is its principal's for good, and that must not be wrong.
-            path = claude.state_dir / JOURNAL_NAME
-            async with open_journal(path, principal_id=principal_id) as journal:
-                root = Root(Outside(bubble_log, harness, journal, policy, _new_id))
-                await root.run(stop, task_status=task_status)
-            nursery.cancel_scope.cancel()
-
-
-async def _confirm_identity(client: BubbleClient, principal_id: str) -> None:
-    """Return when the server says that the token is the bot's (2.3); retries what may pass.
-
-    Raises IdentityRefused.
-    """
-    while True:
-        try:
-            found = (await client.whoami()).principal.principal_id
-        except Unavailable as unavailable:
-            logger.warning("cannot reach the server yet: %s", unavailable)
-            await trio.sleep(unavailable.retry_after_s or WHOAMI_RETRY_S)
-        except Refused as refused:
-            raise IdentityRefused(
-                f"the server refused the token of {principal_id}: {refused.detail}",
-                "mint a new token for the bot and put it where bubble.token points",
-            ) from refused
-        else:
-            if found != principal_id:
-                raise IdentityRefused(
-                    f"the token belongs to {found}, but the bot is configured as {principal_id}",
-                    "correct bubble.principalId, or use the token of that bot",
-                )
-            return
-
-
 @asynccontextmanager
 async def _served(store: Store, config: ServerConfig) -> AsyncGenerator[str]:
     """Serve Bubble as long as the block runs; yields the base URL."""
+    collect_less()
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
         url = await nursery.start(partial(serve_bubble, store, config, stop=stop))
@@ -281,33 +221,6 @@ def _claude_settings(
 
 
 @asynccontextmanager
-async def _life_line(folder: Path) -> AsyncGenerator[LifeLine]:
-    """Yield a life-line once nothing of an earlier process of ours lives any more."""
-    with ExitStack() as stack:
-        try:
-            opened = await trio.to_thread.run_sync(stack.enter_context, open_life_line(folder))
-        except OSError as error:
-            raise ConfigError(
-                f"cannot keep the record of sessions in {folder}: {error}",
-                "choose a stateDir that this user may write to",
-            ) from error
-        yield opened
-
-
-async def _look_after_processes(life_line: LifeLine) -> None:
-    """Give what a tool left behind its grave, as their adopter has to; and keep the guard up."""
-    while True:
-        await trio.sleep(REAP_S)
-        await trio.to_thread.run_sync(reap_adopted)
-        await trio.to_thread.run_sync(life_line.check)
-
-
-async def _cancel_at(stop: trio.Event, scope: trio.CancelScope) -> None:
-    await stop.wait()
-    scope.cancel()
-
-
-@asynccontextmanager
 async def _until_signal(
     hung_up: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[trio.Event]:
@@ -339,10 +252,6 @@ async def _watch_signals(
             if stop.is_set():
                 scope.cancel()
             stop.set()
-
-
-def _new_id() -> str:
-    return str(uuid.uuid4())
 
 
 __all__ = ["run_bot", "run_local", "run_server"]

@@ -38,6 +38,10 @@ class ConfigError(ScubaError):
     exit_code = 78
 
 
+class AnotherLog(ScubaError):
+    """The server's log is not the one we were in (1.6): restored, or replaced. Begin anew."""
+
+
 class Problem(Exception):
     """A refusal as the wire says it (chapter 13): `code` for programs, `detail` for people."""
 

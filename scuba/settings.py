@@ -124,6 +124,13 @@ class Interrupts(Section, frozen=True, kw_only=True):
     """For its processes to be gone after that."""
 
 
+class JournalOptions(Section, frozen=True, kw_only=True):
+    """How durable the bot's own store is."""
+
+    synchronous: Literal["normal", "full"] = "normal"
+    """`normal` outlives kill -9, `full` a power cut as well, at the price of a wait a batch."""
+
+
 class Sessions(Section, frozen=True, kw_only=True):
     """How many sessions of the harness there may be, and how long an unused one is kept."""
 
@@ -144,6 +151,7 @@ class Settings(Section, frozen=True, kw_only=True):
     backlog: Backlog = Backlog()
     interrupt: Interrupts = Interrupts()
     sessions: Sessions = Sessions()
+    journal: JournalOptions = JournalOptions()
     state_dir: NonEmpty | None = None
     """Where the bot keeps its journal; below the person's own state directory when absent."""
 

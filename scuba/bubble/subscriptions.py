@@ -9,7 +9,7 @@ import trio
 from scuba import wire
 from scuba.bubble.outgoing import Outgoing
 from scuba.bubble.subscription import AskLater, Behind, Subscription, Task, following
-from scuba.errors import ScubaError
+from scuba.errors import AnotherLog, ScubaError
 
 M = TypeVar("M")
 logger = logging.getLogger(__name__)
@@ -214,9 +214,9 @@ class Subscriptions:
                 return self._later(subscription, told_s)
 
 
-def another_log(known: str | None, found: str | None) -> ScubaError:
-    """Return the error that ends the program: the server's log is not the one we were in."""
-    return ScubaError(
+def another_log(known: str | None, found: str | None) -> AnotherLog:
+    """Return the error that ends everything of the log that we were in."""
+    return AnotherLog(
         f"the Bubble server's log is another one: its epoch is {found}, ours was {known}",
         NEW_LOG_HINT,
     )
