@@ -22,6 +22,14 @@ async def killed(bot: Program) -> None:
     await assert_none_left(family, 30)
 
 
+async def written(world: Apart, words: str) -> None:
+    """Return when a transcript of the bot's holds these words."""
+    found = (world.place / "bot" / "claude").rglob
+    with trio.fail_after(30):
+        while not any(words in path.read_text() for path in found("*.jsonl")):  # noqa: ASYNC110  # a file
+            await trio.sleep(0.05)
+
+
 def notices(seen: Seen) -> list[str]:
     return [str(notice["code"]) for notice in seen.notices()]
 
@@ -88,7 +96,7 @@ async def test_an_answer_that_never_arrived_is_published_and_nobody_is_asked(
     await parted.talk.started(at)
     parted.network.refuse()
     parted.network.drop()
-    await trio.sleep(6)  # the turn ends, and nobody hears of it
+    await written(parted, '"text":"here it is"')  # and nobody on the thread hears of it
     await killed(bot)
     parted.network.accept()
 
