@@ -221,6 +221,10 @@ class Journal(Protocol):
         """Note that a run begins; it takes the place of one before. Returns it with its tries."""
         ...
 
+    async def excuse(self, thread_id: str) -> None:
+        """Note that it was our own stop that cut the run on record: it counts as no try."""
+        ...
+
     async def keep(
         self, thread_id: str, events: Sequence[Keyed], landed: Sequence[str] = ()
     ) -> None:

@@ -32,6 +32,7 @@ _BEGIN = """
         through_seq = excluded.through_seq, tries = tries + 1
     RETURNING tries
 """
+_EXCUSE = "UPDATE runs SET tries = MAX(0, tries - 1) WHERE thread_id = ?"
 _KEEP = """
     INSERT INTO unsent (thread_id, key, run_id, type, payload) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (thread_id, key) DO UPDATE SET type = excluded.type, payload = excluded.payload
@@ -113,6 +114,10 @@ class SqliteJournal:
 
         self._marked.add(thread_id)
         return msgspec.structs.replace(run, tries=await self._write(work))
+
+    async def excuse(self, thread_id: str) -> None:
+        """Note that it was our own stop that cut the run on record: it counts as no try."""
+        await self._write(lambda connection: connection.execute(_EXCUSE, (thread_id,)))
 
     async def keep(
         self, thread_id: str, events: Sequence[Keyed], landed: Sequence[str] = ()

@@ -71,6 +71,17 @@ async def test_a_run_that_is_not_settled_counts_its_tries(journal: Journal) -> N
     assert record.seen == 9
 
 
+async def test_a_run_that_we_cut_ourselves_is_no_try(journal: Journal) -> None:
+    await journal.begin("t", RUN)
+    await journal.begin("other", RUN)
+    await journal.excuse("t")
+    await journal.excuse("t")
+    await journal.excuse("nobody")
+
+    assert (await journal.begin("t", RUN)).tries == 1
+    assert (await journal.begin("other", RUN)).tries == 2
+
+
 async def test_settling_moves_the_checkpoint_and_ends_the_run_in_one(journal: Journal) -> None:
     await journal.begin("t", RUN)
     await journal.keep("t", [STARTED, SAID, ENDED])
