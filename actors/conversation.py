@@ -32,6 +32,7 @@ from actors.messages import (
     ApprovalSettled,
     CaughtUp,
     Close,
+    Cut,
     Decide,
     Drain,
     EventsSeen,
@@ -72,6 +73,10 @@ class Settle(msgspec.Struct, frozen=True):
     seq: int
 
 
+class Excuse(msgspec.Struct, frozen=True):
+    """It was our own stop that cut the run in hand: put on record that this was no try."""
+
+
 class Fetch(msgspec.Struct, frozen=True):
     """The beginning of this run was never seen: read it, then say `RunFetched`."""
 
@@ -94,6 +99,7 @@ Effect = (
     | RunEnded
     | Append
     | Settle
+    | Excuse
     | Fetch
     | Leave
 )
@@ -165,9 +171,13 @@ class Conversation:
             case Landed():
                 effects = self._landed(message.run_id)
             case Drain():
+                self._draining, effects = True, []
+            case Cut():
                 self._draining, effects = True, self._cut()
             case _:
                 assert_never(message)
+        if self._draining and self._run is not None and self._run.outbound.asked:
+            effects += self._cut()  # nobody can be waited for now
         effects += self._fetch() + (self._leave() if self._draining else self._next())
         return effects + self._see()
 
@@ -298,7 +308,7 @@ class Conversation:
         if run is None or run.run_id != run_id:
             return []
         self._run = None
-        return [] if run.cut else [Settle(run.through_seq)]
+        return [Excuse() if run.cut else Settle(run.through_seq)]
 
     def _live_run(self, run_id: str | None) -> Run | None:
         run = self._run

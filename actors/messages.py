@@ -104,7 +104,14 @@ class RunFetched(Message, frozen=True):
 
 
 class Drain(Message, frozen=True):
-    """Begin no further turn, interrupt the one in hand, then leave; from root."""
+    """Begin no further turn, then leave; from root.
+
+    A turn that works may come to its end; one that waits for a person is interrupted at once.
+    """
+
+
+class Cut(Message, frozen=True):
+    """The time to come to an end is over: interrupt the turn in hand, then leave; from root."""
 
 
 ThreadInbox = (
@@ -118,6 +125,7 @@ ThreadInbox = (
     | Landed
     | RunFetched
     | Drain
+    | Cut
 )
 
 

@@ -12,7 +12,7 @@ import trio
 
 from actors import backlog, leftovers, recovery
 from actors.backlog import Backlog
-from actors.conversation import Begin, Conversation, Effect, Fetch, Leave, See, Settle
+from actors.conversation import Begin, Conversation, Effect, Excuse, Fetch, Leave, See, Settle
 from actors.drain import Input
 from actors.events import Agent
 from actors.log_ids import LogIds
@@ -190,6 +190,8 @@ class ThreadActor:
                 await self._children.outbox.send(effect)
             case Settle():
                 await self._settle(effect.seq)
+            case Excuse():
+                await self._journal.excuse(self._thread_id)
             case Fetch():
                 nursery.start_soon(self._fetch, effect.run_id)
             case Leave():

@@ -18,6 +18,7 @@ from actors.events import Agent
 from actors.log_ids import LogIds, log_ids
 from actors.messages import (
     ApprovalInbox,
+    Cut,
     Drain,
     OutboxInbox,
     QueryInbox,
@@ -36,6 +37,10 @@ logger = logging.getLogger(__name__)
 THREAD_INBOX = 64
 """Messages; a subscription that finds it full waits off the socket (architecture, channels)."""
 QUERY_INBOX = 8
+STOP_S = 27.0
+"""What is left of the 30 s of a stop for its runs, whatever they are given."""
+SPARE_S = 1.0
+"""Time for the last events of a run to reach the server."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,8 +58,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions that work at once."""
     max_processes: int = 40
     """Sessions that are open at once, those included that wait for a person or rest."""
-    farewell_s: float = 24.0
-    """Longest time for all threads together to end their runs when scuba stops."""
+    grace_s: float = 6.0
+    """When scuba stops, a turn that works may go on so long before it is interrupted."""
+
+    @property
+    def farewell_s(self) -> float:
+        """Longest time for all threads together to end their runs when scuba stops."""
+        return min(self.grace_s + self.cooperative_s + self.drain_s + SPARE_S, STOP_S)
 
 
 class Outside(msgspec.Struct, frozen=True):
@@ -96,14 +106,21 @@ class ThreadScope:
     async def dismiss(self) -> None:
         """Let the thread end its run, then be gone; at once when it has none to end."""
         self._dismissed = True
+        await self._tell(Drain())
+        with trio.move_on_after(self._outside.policy.grace_s):
+            await self.gone.wait()
+        if not self.gone.is_set():
+            await self._tell(Cut())
+        await self.gone.wait()
+
+    async def _tell(self, message: Drain | Cut) -> None:
         try:
             if self._serving is None:
                 self.cancel()
             else:
-                await self._serving.send(Drain())
+                await self._serving.send(message)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self.cancel()  # its actors are between two lives
-        await self.gone.wait()
 
     async def hold(self, before: "ThreadScope | None") -> None:
         """Keep the actors alive until they leave, crash too often, or are cancelled.

@@ -63,7 +63,8 @@ async def run_local(options: LocalOptions, announce: Announce) -> None:
             log.register_secret(local.bot_token)
             write_private(state_dir / LOCAL_NAME, local)
             async with BubbleClient(url, local.bot_token) as client, _model(options) as claude:
-                policy = Policy(own_principal_id=local.bot_principal_id)
+                # Whoever presses Ctrl-C at a terminal waits for no turn.
+                policy = Policy(own_principal_id=local.bot_principal_id, grace_s=0)
                 one = bot.Bot(client=client, claude=claude, policy=policy)
                 async with trio.open_nursery() as nursery:
                     await nursery.start(bot.run, one, stop)
@@ -96,6 +97,7 @@ async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], S
         ),
         cooperative_s=settings.interrupt.cooperative_seconds,
         drain_s=settings.interrupt.drain_seconds,
+        grace_s=settings.stop.grace_seconds,
         idle_s=settings.sessions.idle_hibernate,
         max_live=settings.sessions.max_live,
         max_processes=settings.sessions.max_processes,

@@ -124,6 +124,13 @@ class Interrupts(Section, frozen=True, kw_only=True):
     """For its processes to be gone after that."""
 
 
+class Stops(Section, frozen=True, kw_only=True):
+    """How scuba stops."""
+
+    grace_seconds: Annotated[float, msgspec.Meta(ge=0, le=10)] = 6.0
+    """For turns that work to come to their end, before they are interrupted."""
+
+
 class JournalOptions(Section, frozen=True, kw_only=True):
     """How durable the bot's own store is."""
 
@@ -150,6 +157,7 @@ class Settings(Section, frozen=True, kw_only=True):
     logger: Logger = Logger()
     backlog: Backlog = Backlog()
     interrupt: Interrupts = Interrupts()
+    stop: Stops = Stops()
     sessions: Sessions = Sessions()
     journal: JournalOptions = JournalOptions()
     state_dir: NonEmpty | None = None

@@ -504,9 +504,56 @@ async def test_a_run_left_open_by_an_earlier_process_is_ended_once(
     assert ended[1].body == RunFinished(status="interrupted")
 
 
+async def test_a_turn_that_ends_within_the_grace_is_answered_before_the_stop(
+    autojump_clock: MockClock,
+) -> None:
+    """Field case 16.2: it needs five seconds; what was said meanwhile begins nothing."""
+    async with bot_in_room() as bot:
+        bot.harness.prepare = quiet
+        first = bot.log.say(ROOM, "one")
+        await run_id(bot)
+        bot.stop.set()
+        await trio.sleep(1)
+        bot.log.say(ROOM, "two")
+        await trio.sleep(4)
+        assert not bot.stopped.is_set()
+        bot.harness.of(ROOM).end()
+        await trio.sleep(0.2)
+
+        assert bot.stopped.is_set()
+        assert bot.finished() == ["completed"]
+        assert bot.journal.held == {ROOM: Position("e-1", first.seq)}
+        assert [text for _, text in bot.harness.of(ROOM).prompts] == ["one"]
+        assert bot.harness.live == []
+
+
+async def test_a_turn_that_waits_for_a_person_is_not_waited_for(autojump_clock: MockClock) -> None:
+    """Field case 16.2: a parked approval, also one that is asked for while scuba stops."""
+    for asks_first in (True, False):
+        async with bot_in_room() as bot:
+            bot.harness.prepare = quiet
+            bot.log.say(ROOM, "one")
+            await run_id(bot)
+            session = bot.harness.of(ROOM)
+            if asks_first:
+                session.say(*ASKED)
+                await trio.testing.wait_all_tasks_blocked(0.01)
+            bot.stop.set()
+            await trio.sleep(0.1)
+            if not asks_first:
+                assert not bot.stopped.is_set()
+                session.say(*ASKED)
+                await trio.sleep(0.2)
+
+            assert bot.stopped.is_set()
+            assert bot.finished() == ["interrupted"]
+            assert bot.journal.held == {}
+
+
 async def test_stop_interrupts_the_run_in_hand_and_keeps_what_waits(
     autojump_clock: MockClock,
 ) -> None:
+    """Field case 16.2: a turn that needs ten minutes has the grace, then it is interrupted."""
     bot = Bot()
     bot.harness.prepare = quiet
     async with bot_in_room(bot):
@@ -515,7 +562,7 @@ async def test_stop_interrupts_the_run_in_hand_and_keeps_what_waits(
         last = bot.log.say(ROOM, "two")
         await trio.testing.wait_all_tasks_blocked(0.01)
         bot.stop.set()
-        with trio.fail_after(20):
+        with trio.fail_after(bot.policy.grace_s + 1):
             await bot.stopped.wait()
 
     assert bot.finished() == ["interrupted"]

@@ -31,6 +31,7 @@ from actors.messages import (
     ApprovalSettled,
     CaughtUp,
     Close,
+    Cut,
     Decide,
     Drain,
     EventsSeen,
@@ -201,6 +202,11 @@ class ConversationRules(RuleBasedStateMachine):
     def drain(self) -> None:
         self.draining = True
         self.step(Drain())
+
+    @rule()
+    def cut(self) -> None:
+        self.draining = True
+        self.step(Cut())
 
     # --- what always holds ---------------------------------------------------------------------
 

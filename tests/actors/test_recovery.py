@@ -297,6 +297,25 @@ async def test_a_poison_message_is_given_up_and_the_thread_goes_on(
     assert bot.log.text(ROOM) == "echo: harmless"
 
 
+async def test_a_turn_outlives_any_number_of_planned_restarts(autojump_clock: MockClock) -> None:
+    """Only a death counts as a try: who restarts scuba five times has no poison message."""
+    bot = Bot()
+    stops = MOST_TRIES + 2
+    for number in range(stops):
+        bot.harness.prepare = quiet
+        async with bot_in_room(bot):
+            if number == 0:
+                bot.log.say(ROOM, "long work")
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            bot.stop.set()
+            await bot.stopped.wait()
+        bot = await killed(bot)
+    async with bot_in_room(bot):
+        await bot.until_finished(stops + 1)
+
+    assert bot.finished() == ["interrupted"] * stops + ["completed"]
+
+
 async def test_a_log_that_is_another_one_puts_aside_what_was_not_settled(
     autojump_clock: MockClock,
 ) -> None:

@@ -125,3 +125,27 @@ async def test_what_waited_is_answered_after_the_kill_once(parted: Apart) -> Non
     assert seen.statuses() == ["interrupted", "completed", "completed"]
     assert seen.text().endswith("echo: second\n\nthird")
     assert (await parted.talk.ask("fourth")).text() == "echo: fourth"
+
+
+async def test_a_turn_that_is_nearly_done_ends_before_the_stop(parted: Apart) -> None:
+    """Field case 16.2: it needs some seconds; another one, and what waits, come back."""
+    bot = parted.start_bot(parted.config(stop={"graceSeconds": 6}))
+    other = await parted.me.new_thread(parted.bot_id)
+    long_at = await other.say("%%say begun\n%%sleep 600\n%%say never")
+    await other.said(long_at, "begun")
+    at = await parted.talk.say("%%say one\n%%sleep 3\n%%say done")
+    await parted.talk.said(at, "one")
+    await parted.talk.say("waits")
+    stopped = await bot.stop()
+
+    assert (stopped.code, stopped.left) == (0, frozenset()), bot.told()
+    assert (await parted.talk.answered(at, runs=1)).statuses() == ["completed"]
+    assert (await other.answered(long_at, runs=1)).statuses() == ["interrupted"]
+
+    parted.start_bot()
+    seen = await parted.talk.answered(at, runs=2)
+    assert seen.statuses() == ["completed", "completed"]
+    assert seen.text().count("done") == 1
+    assert "echo: waits" in seen.text()
+    await other.answered(long_at, runs=2)
+    assert not faults(seen)

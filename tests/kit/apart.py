@@ -45,7 +45,10 @@ class Apart:
         return Talk(self.me, self.local["threadId"])
 
     def config(self, name: str = "bot.json", **sections: dict[str, Any]) -> Path:
-        """Write the bot's settings; what is given replaces or joins a section's keys."""
+        """Write the bot's settings; what is given replaces or joins a section's keys.
+
+        A stop waits for no turn, because most tests are about one that is cut.
+        """
         config: dict[str, dict[str, Any]] = {
             "bubble": {
                 "url": self.network.url,
@@ -61,6 +64,7 @@ class Apart:
                     "NO_PROXY": "127.0.0.1",
                 },
             },
+            "stop": {"graceSeconds": 0},
         }
         for section, keys in sections.items():
             config[section] = {**config.get(section, {}), **keys}
