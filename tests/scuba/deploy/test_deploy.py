@@ -2,7 +2,9 @@
 
 import configparser
 import shlex
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -57,6 +59,39 @@ def test_the_unit_file_says_what_systemd_needs() -> None:
     assert service["ExecStart"] == (
         '"/opt/py thon/bin/python" -m scuba run --config "/etc/it\'s $$HOME/a%%b.json"'
     )
+
+
+@pytest.mark.parametrize("user", [None, "root"])
+def test_systemd_itself_finds_nothing_wrong_with_the_unit_file(
+    tmp_path: Path, user: str | None
+) -> None:
+    """As a real systemd reads it, without one that runs. Older ones do not know two of the keys."""
+    command = (sys.executable, *COMMAND[1:])
+    (unit,) = service_files("systemd", Service(command=command, user=user))
+    path = tmp_path / "scuba.service"
+
+    assert _verified(path, unit.text) == []
+    assert _verified(path, unit.text.replace("Restart=on-failure", "Restart=sometimes"))
+    assert _verified(path, unit.text.replace(sys.executable, "/no/such/python"))
+
+
+def _verified(path: Path, text: str) -> list[str]:
+    """Return what systemd finds wrong with a unit file, of which it may not know all keys yet."""
+    assert shutil.which("systemd-analyze"), "install systemd"
+    path.write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    newer = ("'RestartSteps'", "'RestartMaxDelaySec'")
+    lines = [line for line in done.stderr.splitlines() if path.name in line]
+    wrong = [
+        line for line in lines if not ("Unknown key" in line and any(k in line for k in newer))
+    ]
+    return wrong or ([done.stderr] if done.returncode else [])
 
 
 @settings(max_examples=40)
