@@ -23,6 +23,7 @@ from scuba import bot, log
 from scuba.bubble.http import BubbleClient
 from scuba.harness.claude.environment import scrub_environment
 from scuba.harness.claude.settings import ClaudeSettings
+from scuba.harness.processes import INIT, reap_orphans
 from scuba.harness.scripted import API_KEY, MODEL, serve_scripted
 from scuba.journal import hold_state_dir
 from scuba.local import LOCAL_NAME, Local, read_local, ready_facts, write_private
@@ -148,7 +149,7 @@ async def run_server(
             if options.seed is not None:
                 planted = await plant(store, options.seed, config.limits, options.source)
                 logger.info("seed planted", extra=msgspec.structs.asdict(planted))
-            async with _served(store, config) as url:
+            async with _as_init(), _served(store, config) as url:
                 local = await _first_start(options, store, url, state_dir)
                 readiness.tell(Ready(url=url, pid=os.getpid()))
                 announce(url, local)
@@ -185,6 +186,16 @@ async def _served(store: Store, config: ServerConfig) -> AsyncGenerator[str]:
             yield url
         finally:
             stop.set()
+
+
+@asynccontextmanager
+async def _as_init() -> AsyncGenerator[None]:
+    """Reap what comes to us as the init of a container, if we are that; a bot does it anyway."""
+    async with trio.open_nursery() as nursery:
+        if os.getpid() == INIT:
+            nursery.start_soon(reap_orphans, name="reap orphans")
+        yield
+        nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager

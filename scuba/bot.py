@@ -19,14 +19,14 @@ from scuba.errors import AnotherLog, ConfigError, IdentityRefused
 from scuba.harness.claude.harness import ClaudeHarness
 from scuba.harness.claude.settings import ClaudeSettings
 from scuba.harness.lifeline import LifeLine, open_life_line
-from scuba.harness.processes import become_subreaper, reap_adopted
+from scuba.harness.processes import become_subreaper, reap_orphans
 from scuba.journal import JOURNAL_NAME, Synchronous, open_journal
 
 logger = logging.getLogger(__name__)
 
 SESSIONS_NAME = "sessions"
 WHOAMI_RETRY_S = 2.0
-REAP_S = 30.0
+CHECK_S = 30.0
 
 
 class Bot(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +69,8 @@ async def run(
         async with _life_line(folder) as life_line, trio.open_nursery() as nursery:
             harness = ClaudeHarness(bot.claude, life_line)
             nursery.start_soon(harness.warm_up, name="warm up the harness")
-            nursery.start_soon(_look_after_processes, life_line, name="look after processes")
+            nursery.start_soon(reap_orphans, name="reap orphans")
+            nursery.start_soon(_keep_guard, life_line, name="keep the guard")
             while await _in_one_log(bot, harness, stop, started):
                 logger.info("beginning anew in the other log")
             nursery.cancel_scope.cancel()
@@ -148,11 +149,10 @@ async def _life_line(folder: Path) -> AsyncGenerator[LifeLine]:
         yield opened
 
 
-async def _look_after_processes(life_line: LifeLine) -> None:
-    """Give what a tool left behind its grave, as their adopter has to; and keep the guard up."""
+async def _keep_guard(life_line: LifeLine) -> None:
+    """Have a guard that somebody ended started anew."""
     while True:
-        await trio.sleep(REAP_S)
-        await trio.to_thread.run_sync(reap_adopted)
+        await trio.sleep(CHECK_S)
         await trio.to_thread.run_sync(life_line.check)
 
 

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 import trio
@@ -19,7 +20,13 @@ from scuba.harness.proc import HAS_PROC, Seen, descendants, processes, same, sen
 EOF_S, TERM_S, KILL_S = 1.0, 3.5, 2.5
 """How long is waited after closing stdin, after SIGTERM, and for a killed tree to be gone."""
 SWEEP_S = 0.1
+REAP_S = 10.0
+"""Orphans are looked for so often, also when nothing tells of them."""
+STRAY_S = 1.0
+"""Whoever here waits for a child of ours does it sooner than that."""
 PR_SET_CHILD_SUBREAPER = 36
+INIT = 1
+"""Our pid in a container without an init: orphans come to us that are nothing of ours."""
 _spawned: set[int] = set()
 """Pids of the CLIs that trio waits for; nobody else may reap them."""
 _spared: set[int] = set()
@@ -27,6 +34,8 @@ _spared: set[int] = set()
 _starting: set[object] = set()
 """One mark for each CLI that may live already and is not in `_spawned` yet."""
 _subreaper = threading.Event()
+_strays: dict[Seen, float] = {}
+"""Ended children that nobody has waited for, and when that was seen first."""
 
 
 async def start_cli(
@@ -84,7 +93,7 @@ def start_spared(
 def become_subreaper() -> bool:
     """Have orphans of our descendants become our children; return whether the system can.
 
-    Called once by the program. From then on `reap_adopted` must run now and then.
+    Called once by the program. From then on `reap_orphans` must run.
     """
     if not HAS_PROC:
         return False
@@ -113,8 +122,8 @@ class Tree:
                 new |= descendants(then.pid, found)
         if running:
             new |= descendants(self._cli_pid, found)
-        if _spawned <= {self._cli_pid}:  # no other session: every orphan is one of ours
-            new |= adopted(found)
+        if _spawned <= {self._cli_pid} and os.getpid() != INIT:
+            new |= adopted(found)  # no other session: every orphan is one of ours
         self._known |= new
         alive = {found[seen.pid] for seen in self._known if same(found.get(seen.pid), seen)}
         us = os.getpid()
@@ -170,7 +179,7 @@ def adopted(found: Mapping[int, Seen]) -> set[Seen]:
     CLIs, which are left to trio. While one is being started it could not be told from an orphan,
     so there are none; one that starts after this look is not in `found`.
     """
-    if _starting or not _subreaper.is_set():
+    if _starting or not (_subreaper.is_set() or os.getpid() == INIT):
         return set()
     us, ours = os.getpid(), os.getsid(0)
     return {
@@ -183,9 +192,29 @@ def adopted(found: Mapping[int, Seen]) -> set[Seen]:
     }
 
 
+async def reap_orphans() -> None:
+    """Give what becomes our child and ends its grave, until cancelled: as an init has to."""
+    with trio.open_signal_receiver(signal.SIGCHLD) as deaths:
+        while True:
+            await trio.to_thread.run_sync(reap_adopted)
+            with trio.move_on_after(STRAY_S if _strays else REAP_S):
+                await anext(deaths)
+            await trio.sleep(STRAY_S)  # many end at once
+
+
 def reap_adopted() -> int:
-    """Reap orphans that became our children and have ended; return how many."""
-    return _reap(seen for seen in adopted(processes()) if seen.state == "Z")
+    """Reap orphans that became our children and have ended; return how many.
+
+    One in our own session could be somebody's here, who waits for it at once: it is reaped when
+    nobody has.
+    """
+    found, now = processes(), time.monotonic()
+    ended = {seen for seen in found.values() if seen.parent == os.getpid() and seen.state == "Z"}
+    ended = {seen for seen in ended if seen.pid not in _spawned | _spared}
+    for seen in _strays.keys() - ended:
+        _strays.pop(seen, None)
+    strays = {seen for seen in ended if now - _strays.setdefault(seen, now) >= STRAY_S}
+    return _reap((adopted(found) & ended) | (set() if _starting else strays))
 
 
 def _reap(ended: Iterable[Seen]) -> int:
