@@ -13,6 +13,7 @@ from actors.events import Draft
 from actors.ports import Keyed, OpenRun, Position, Record
 from scuba.errors import ScubaError
 from scuba.journal.schema import meta, put_meta
+from scuba.journal.stubborn import Stubborn
 
 T = TypeVar("T")
 
@@ -52,6 +53,7 @@ class SqliteJournal:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection, self._path = connection, path
         self._writer = trio.CapacityLimiter(1)
+        self._stubborn = Stubborn(path)
         self._checkpoints = {
             str(thread_id): Position(str(log_epoch), int(seq))
             for thread_id, log_epoch, seq in connection.execute("SELECT * FROM checkpoints")
@@ -158,10 +160,13 @@ class SqliteJournal:
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         # Not abandoned on cancel: a write that began is finished before its caller goes on.
-        try:
+        async def once() -> T:
             return await trio.to_thread.run_sync(
                 _at_once, self._connection, work, limiter=self._writer
             )
+
+        try:
+            return await self._stubborn.until_done(once)
         except sqlite3.Error as error:
             raise ScubaError(f"cannot write the journal {self._path}: {error}") from error
 

@@ -187,10 +187,10 @@ async def test_a_journal_belongs_to_one_principal(tmp_path: Path) -> None:
             pass
 
 
-async def test_a_write_that_fails_is_told_and_changes_nothing(tmp_path: Path) -> None:
+async def test_a_write_that_will_never_pass_is_told_and_changes_nothing(tmp_path: Path) -> None:
     async with open_journal(tmp_path / "journal.db") as journal:
         await journal.settle("t", Position("e", 1))
-        journal._connection.execute("PRAGMA query_only = ON")
+        journal._connection.execute("DROP TABLE runs")
 
         with pytest.raises(ScubaError, match=r"cannot write the journal .*journal\.db"):
             await journal.settle("t", Position("e", 2))
