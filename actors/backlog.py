@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from actors.events import Event
+from actors.events import Event, RunFinished
 from actors.messages import ThreadGranted
 from actors.ports import Position
 
@@ -60,6 +60,16 @@ def after_crash(policy: Backlog) -> Backlog:
 def has_news(granted: ThreadGranted, floor_seq: int) -> bool:
     """Return whether the thread may hold events above the floor (9.1)."""
     return granted.last_seq is None or granted.last_seq > floor_seq
+
+
+def answered(window: Sequence[Event], own_principal_id: str) -> int:
+    """Return up to which seq our own completed runs in the window answered; 0 for none.
+
+    So a journal that was lost, or is older than the log, has nothing answered twice.
+    """
+    ends = (e.body for e in window if e.principal_id == own_principal_id)
+    completed = (b for b in ends if isinstance(b, RunFinished) and b.status == "completed")
+    return max((body.through_seq or 0 for body in completed), default=0)
 
 
 def skipped(floor: int, window: Sequence[Event]) -> int:

@@ -13,7 +13,7 @@ import trio
 
 from actors.events import Draft
 from actors.messages import Landed, OutboxInbox, RunRefused, ThreadInbox
-from actors.pending import Pending
+from actors.pending import MOST_CHARS, Pending
 from actors.ports import Journal, Keyed, Refused, ThreadLog, Unavailable
 
 logger = logging.getLogger(__name__)
@@ -45,11 +45,18 @@ class OutboxActor:
         """Keys that the journal still holds, for its next write to let go of."""
         self._inbox, self._outbox = inbox, outbox
         self._pending = Pending()
+        self._moving = trio.Lock()
+        """Held while events go on record or come back, so that what is away is there."""
         self._changed = trio.Event()
         self._closing = False
         self._not_before = 0.0
         self._unborn: str | None = None
         """The run whose `run_started` was refused: its parts would be a bare message (5.4)."""
+
+    @property
+    def chars(self) -> int:
+        """How much waits in memory, beside what is in hand."""
+        return self._pending.chars
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until every sender has closed and all is appended, or until cancelled."""
@@ -58,6 +65,8 @@ class OutboxActor:
             task_status.started()
             async for message in self._inbox:
                 self._pending.add(message.drafts)
+                if self._pending.chars > MOST_CHARS:
+                    await self._put_away()
                 self._wake()
             self._closing = True
             self._wake()
@@ -69,6 +78,7 @@ class OutboxActor:
     async def _send(self) -> None:
         while await self._due():
             self._not_before = trio.current_time() + FLUSH_S
+            await self._take_back()
             refused = await self._append(self._pending.hand_out())
             batch = self._pending.landed()
             if refused is not None:
@@ -78,6 +88,15 @@ class OutboxActor:
                 if keyed.draft.type == "run_finished":
                     self._landed.clear()  # settling lets go of everything
                     await self._outbox.send(Landed(keyed.draft.run_id))
+
+    async def _put_away(self) -> None:
+        async with self._moving:
+            await self._journal.keep(self._thread_id, self._pending.put_away())
+
+    async def _take_back(self) -> None:
+        async with self._moving:
+            if keys := self._pending.needs():
+                self._pending.take_back(await self._journal.recall(self._thread_id, keys))
 
     async def _due(self) -> bool:
         """Return when a batch should leave; False when none will come any more.
@@ -125,9 +144,8 @@ class OutboxActor:
     async def _wait(self, retry_after_s: float | None, attempt: int, cause: Exception) -> None:
         backoff_s = min(BACKOFF_S * 2 ** min(attempt, 10), BACKOFF_CAP_S) * self._jitter()
         wait_s = backoff_s if retry_after_s is None else retry_after_s
-        level = logging.WARNING if attempt == 0 else logging.DEBUG
-        ids = {"thread_id": self._thread_id}
-        logger.log(level, "cannot append, again in %.1f s: %s", wait_s, cause, extra=ids)
+        ids = {"thread_id": self._thread_id}  # that the server is away, the log says once for all
+        logger.debug("cannot append, again in %.1f s: %s", wait_s, cause, extra=ids)
         await trio.sleep(wait_s)
 
     def _mend(self, batch: list[Keyed], refused: Refused) -> bool:

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -23,50 +24,102 @@ MERGED_CHARS = 16_384
 BATCH_EVENTS = 256
 BATCH_CHARS = 400_000
 """Of text, input and output in one batch; the server takes 1 MiB of JSON."""
+MOST_CHARS = 1_000_000
+"""That wait in memory; beyond it what waits is put on record, and is only there."""
+EVENT_CHARS = 500
+"""What an event weighs in memory beside its text."""
+MOST_TEXTS = 64
+"""Pieces of a merged delta; each weighs more than its text."""
+BACK_EVENTS = 64
+"""Taken back at once."""
+
+P = TypeVar("P", RunStartedPayload, RunFinishedPayload)
 
 
 class Pending:
     """The way out of one thread, in order. No I/O.
 
     Drafts come in by `add`; `hand_out` names the next batch, which stays the batch in hand,
-    unchanged, until `landed`.
+    unchanged, until `landed`. What is too much for memory `put_away` names; it leaves before all
+    that came later, once `take_back` has brought it.
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[_Waiting] = deque()
         self._in_hand: list[Keyed] = []
+        self._head: deque[Keyed] = deque()
+        self._away: deque[_Stretch] = deque()
+        self._waiting: deque[_Waiting] = deque()
+        self._chars = 0
         self._next_key: dict[str, int] = {}
         self._urgent = 0
         self._marked: set[str] = set()
 
     def __len__(self) -> int:
-        """Return how many drafts wait or are in hand."""
-        return len(self._waiting) + len(self._in_hand)
+        """Return how many drafts wait, here or away, or are in hand."""
+        away = sum(stretch.end - stretch.first for stretch in self._away)
+        return len(self._in_hand) + len(self._head) + away + len(self._waiting)
 
     @property
     def urgent(self) -> bool:
         """Whether something waits that people should not be made to wait for: all but deltas."""
-        return self._urgent > 0
+        return self._urgent > 0 or bool(self._head or self._away)
+
+    @property
+    def chars(self) -> int:
+        """How much waits in memory, beside what is in hand."""
+        return self._chars
 
     def add(self, drafts: Sequence[Draft]) -> None:
         """Queue drafts; a delta joins the last one if that continues the same part."""
         for draft in drafts:
             new = _Waiting(draft)
+            self._chars += new.chars
             if not (self._waiting and self._waiting[-1].take(new)):
                 self._waiting.append(new)
+                self._chars += EVENT_CHARS
                 self._urgent += new.delta is None
 
     def hand_out(self) -> list[Keyed]:
-        """Return the batch in hand, after taking one if there is none; empty when nothing waits."""
-        if self._in_hand:
-            return list(self._in_hand)
-        chars = 0
-        while self._waiting and len(self._in_hand) < BATCH_EVENTS and chars < BATCH_CHARS:
-            waiting = self._waiting.popleft()
-            self._urgent -= waiting.delta is None
-            chars += waiting.chars
-            self._in_hand.append(waiting.keyed or self._key(waiting.draft()))
+        """Return the batch in hand, after taking one if there is none; empty when none is here."""
+        chars = BATCH_CHARS if self._in_hand else 0
+        while len(self._in_hand) < BATCH_EVENTS and chars < BATCH_CHARS:
+            if self._head:
+                self._in_hand.append(self._head.popleft())
+                chars += _chars(self._in_hand[-1].draft)
+            elif self._waiting and not self._away:
+                chars += self._waiting[0].chars
+                self._in_hand.append(self._take_next())
+            else:
+                break
         return list(self._in_hand)
+
+    def put_away(self) -> list[Keyed]:
+        """Return all that waits in memory, to be put on record at once: it is nowhere else now."""
+        gone = [self._take_next() for _ in range(len(self._waiting))]
+        for keyed in gone:
+            number = int(keyed.key.rpartition("/")[2])
+            run_id, last = keyed.draft.run_id, self._away[-1] if self._away else None
+            if last is None or last.run_id != run_id:
+                last = _Stretch(run_id, number)
+                self._away.append(last)
+            last.end = number + 1
+        return gone
+
+    def needs(self) -> list[str]:
+        """Return the keys of what has to be taken back before more can leave."""
+        if self._in_hand or self._head or not self._away:
+            return []
+        next_ = self._away[0]
+        end = min(next_.end, next_.first + BACK_EVENTS)
+        return [f"{next_.run_id}/{number}" for number in range(next_.first, end)]
+
+    def take_back(self, events: Sequence[Keyed]) -> None:
+        """Have again what `needs` named, in that order."""
+        self._head.extend(events)
+        stretch = self._away[0]
+        stretch.first = min(stretch.end, stretch.first + BACK_EVENTS)
+        if stretch.first == stretch.end:
+            self._away.popleft()
 
     def landed(self) -> list[Keyed]:
         """Let go of the batch in hand and return it."""
@@ -81,8 +134,7 @@ class Pending:
         """Keep only the first event in hand; the others go back to the head of what waits."""
         first, *rest = self._in_hand
         self._in_hand = [first]
-        self._waiting.extendleft(_Waiting(keyed.draft, keyed) for keyed in reversed(rest))
-        self._urgent += len(rest)
+        self._head.extendleft(reversed(rest))
 
     def mend(self, index: int, code: str) -> bool:
         """Put a marker in place of an event in hand that the server will never take.
@@ -100,20 +152,34 @@ class Pending:
         del self._in_hand[index]
         return True
 
-    def _key(self, draft: Draft) -> Keyed:
+    def _take_next(self) -> Keyed:
+        """Return the first that waits in memory, under its key."""
+        waiting = self._waiting.popleft()
+        self._urgent -= waiting.delta is None
+        self._chars -= waiting.chars + EVENT_CHARS
+        draft = waiting.draft()
         number = self._next_key.get(draft.run_id, 0)
         self._next_key[draft.run_id] = number + 1
         return Keyed(f"{draft.run_id}/{number}", draft)
 
 
+class _Stretch:
+    """Events of one run that are away: the numbers of their keys, from `first` to before `end`."""
+
+    __slots__ = ("end", "first", "run_id")
+
+    def __init__(self, run_id: str, first: int) -> None:
+        self.run_id, self.first, self.end = run_id, first, first
+
+
 class _Waiting:
-    """A draft and the deltas that joined it, or a draft that has its key already."""
+    """A draft and the deltas that joined it."""
 
-    __slots__ = ("_draft", "_texts", "chars", "delta", "keyed")
+    __slots__ = ("_draft", "_texts", "chars", "delta")
 
-    def __init__(self, draft: Draft, keyed: Keyed | None = None) -> None:
-        self._draft, self.keyed = draft, keyed
-        self.delta = _delta(draft) if keyed is None else None
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self.delta = _delta(draft)
         self._texts = [self.delta.delta] if self.delta else []
         self.chars = len(self.delta.delta) if self.delta else _chars(draft)
 
@@ -125,11 +191,13 @@ class _Waiting:
         if self._draft.run_id != other._draft.run_id or self.chars + other.chars > MERGED_CHARS:
             return False
         self._texts += other._texts
+        if len(self._texts) > MOST_TEXTS:
+            self._texts = ["".join(self._texts)]
         self.chars += other.chars
         return True
 
     def draft(self) -> Draft:
-        if self.delta is None or len(self._texts) == 1:
+        if self.delta is None or self.chars == len(self.delta.delta):
             return self._draft
         whole = msgspec.structs.replace(self.delta, delta="".join(self._texts))
         return part(self._draft.run_id, whole)
@@ -140,16 +208,25 @@ def _delta(draft: Draft) -> TextDelta | ReasoningDelta | None:
     return chunk if isinstance(chunk, TextDelta | ReasoningDelta) else None
 
 
+def _read(payload: object, kind: type[P]) -> P:
+    """Return a payload as it was before it was put on record."""
+    if isinstance(payload, msgspec.Raw):
+        return msgspec.json.decode(payload, type=kind)
+    assert isinstance(payload, kind)
+    return payload
+
+
 def _chars(draft: Draft) -> int:
     return len(msgspec.json.encode(draft.payload))
 
 
 def _marker(draft: Draft, code: str) -> Draft:
-    if isinstance(draft.payload, RunStartedPayload):
-        bare_start = msgspec.structs.replace(draft.payload, agent=None)
+    payload = draft.payload
+    if draft.type == "run_started":
+        bare_start = msgspec.structs.replace(_read(payload, RunStartedPayload), agent=None)
         return msgspec.structs.replace(draft, payload=bare_start)
-    if isinstance(draft.payload, RunFinishedPayload):
-        bare_end = msgspec.structs.replace(draft.payload, reason=None)
+    if draft.type == "run_finished":
+        bare_end = msgspec.structs.replace(_read(payload, RunFinishedPayload), reason=None)
         return msgspec.structs.replace(draft, payload=bare_end)
     text = f"A part of this answer could not be shown: the server refused it ({code})."
     return part(draft.run_id, DataNotice(data=Notice("warning", "event_refused", text)))

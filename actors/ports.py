@@ -50,11 +50,16 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unavailable(Exception):
-    """The server could not be reached, or asks to wait. The same call may be repeated."""
+    """The server could not be reached, or asks to wait. The same call may be repeated.
 
-    def __init__(self, detail: str, retry_after_s: float | None = None) -> None:
+    `is_limit`: it works, and only has had too much of this caller (12).
+    """
+
+    def __init__(
+        self, detail: str, retry_after_s: float | None = None, *, is_limit: bool = False
+    ) -> None:
         super().__init__(detail)
-        self.retry_after_s = retry_after_s
+        self.retry_after_s, self.is_limit = retry_after_s, is_limit
 
 
 class Refused(Exception):
@@ -229,6 +234,10 @@ class Journal(Protocol):
         self, thread_id: str, events: Sequence[Keyed], landed: Sequence[str] = ()
     ) -> None:
         """Hold events before they are sent, and let go of those with the keys `landed`."""
+        ...
+
+    async def recall(self, thread_id: str, keys: Sequence[str]) -> Sequence[Keyed]:
+        """Return the events that are held under these keys, in the order of the keys."""
         ...
 
     async def settle(self, thread_id: str, position: Position) -> None:

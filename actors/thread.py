@@ -14,7 +14,7 @@ from actors import backlog, leftovers, recovery
 from actors.backlog import Backlog
 from actors.conversation import Begin, Conversation, Effect, Excuse, Fetch, Leave, See, Settle
 from actors.drain import Input
-from actors.events import Agent
+from actors.events import Agent, Event
 from actors.log_ids import LogIds
 from actors.messages import (
     Append,
@@ -83,7 +83,7 @@ class ThreadActor:
         self._inbox, self._inbox_send, self._children = inbox, inbox_send, children
         self._log, self._journal, self._ids = log, journal, ids
         self._evidence = evidence
-        self._policy = policy
+        self._policy, self._own = policy, own_principal_id
         self._begin = partial(
             Conversation, own_principal_id=own_principal_id, agent=agent, new_id=new_id
         )
@@ -138,15 +138,18 @@ class ThreadActor:
         floor, waits = start.floor, seen > start.floor
         if start.skips and not waits:
             floor = await self._skip(floor)
-        begun = floor if opening is None else max(floor, opening.through_seq)
+        window: tuple[Event, ...] = ()
+        if (waits or not start.skips) and backlog.has_news(self._granted, floor):
+            newest = max(1, self._policy.max_replay) + max(0, seen - floor)
+            window = tuple(await self._log.window(self._thread_id, floor, newest))
+        begun = max(floor, backlog.answered(window, self._own))
+        begun = begun if opening is None else max(begun, opening.through_seq)
         self._conversation = self._begin(floor=begun, opening=opening)
-        if (start.skips and not waits) or not backlog.has_news(self._granted, floor):
+        if not window:
             return floor
-        newest = max(1, self._policy.max_replay) + max(0, seen - floor)
-        window = tuple(await self._log.window(self._thread_id, floor, newest))
         _tell_skipped(backlog.skipped(floor, window))
         await self._step(EventsSeen(window), nursery)
-        return max(window[-1].seq, floor) if window else floor
+        return max(window[-1].seq, floor)
 
     async def _skip(self, floor: int) -> int:
         """Settle what nobody reads, so that the next start does not find it; return the head."""
@@ -177,7 +180,8 @@ class ThreadActor:
             case Begin():
                 await self._journal.begin(self._thread_id, effect.run)
             case See():
-                await self._journal.see(self._thread_id, effect.seq)
+                # A journal that cannot be written now must not keep an interrupt from being heard.
+                nursery.start_soon(self._journal.see, self._thread_id, effect.seq)
             case StartTurn():
                 self._ids.run_id, self._ids.seq = effect.run_id, effect.through_seq
                 logger.info("run started")

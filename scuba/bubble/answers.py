@@ -39,7 +39,8 @@ def failure(status: int, headers: Mapping[str, str], body: bytes) -> Refused | U
     """Return what an answer other than 2xx means."""
     code, detail, index = _told(status, body)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in TRY_AGAIN:
-        return Unavailable(f"{status} {code}: {detail}", retry_after_s(headers))
+        is_limit = status == HTTPStatus.TOO_MANY_REQUESTS
+        return Unavailable(f"{status} {code}: {detail}", retry_after_s(headers), is_limit=is_limit)
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         return Refused(code, "the server points elsewhere, which is never followed", status)
     return Refused(code, detail, status, index)

@@ -38,6 +38,11 @@ class GrantBook:
         self._snapshot = {}
         return wire.ClientSubscribeGrants(after=self._after, ref=self.ref)
 
+    def ask_all(self) -> wire.ClientSubscribeGrants:
+        """Return the request for everything, whatever we know."""
+        self._after = None
+        return self.ask()
+
     def take(self, frame: GrantFrame) -> bool:
         """Note what a frame says; return False when one was left out, so that all must be asked."""
         match frame:

@@ -122,6 +122,11 @@ class Live:
         finally:
             self._book = None
 
+    def check_grants(self) -> None:
+        """Ask for all grants anew: a thread has refused us, and they may tell why (8.2)."""
+        if self._book is not None and self._is_connected:
+            self._outgoing.put(GRANTS, self._book.ask_all())
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep a connection until cancelled; `started()` once the first one is ready.
 

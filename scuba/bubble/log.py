@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from http import HTTPStatus
 
 import msgspec
 import trio
@@ -12,6 +13,7 @@ from actors.events import Draft, Event
 from actors.messages import CaughtUp, EventsSeen, ThreadGranted, ThreadInbox, ThreadRevoked
 from actors.ports import Keyed, Refused
 from scuba import wire
+from scuba.bubble.gate import Gate
 from scuba.bubble.http import BubbleClient
 from scuba.bubble.live import Live, Statistics
 from scuba.bubble.patience import Patience
@@ -20,6 +22,8 @@ from scuba.bubble.subscription import Subscription
 from scuba.bubble.window import MOST_EVENTS, Query, Window
 
 logger = logging.getLogger(__name__)
+NOT_OURS = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
+"""Answers that speak of a grant that is gone or smaller."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -37,6 +41,7 @@ class BubbleLog:
     ) -> None:
         self._client, self._principal_id = client, principal_id
         self._patience = Patience()
+        self._gate = Gate()
         self._live = Live(
             client,
             self._patience,
@@ -66,9 +71,19 @@ class BubbleLog:
         return epoch
 
     async def append(self, thread_id: str, events: Sequence[Keyed]) -> Sequence[int]:
-        """Append all or nothing; return their seqs in order. One attempt; see the port."""
+        """Append all or nothing; return their seqs in order. One attempt; see the port.
+
+        While the server is down, it is made when it is this thread's turn to ask.
+        """
         new = [_new_event(index, keyed) for index, keyed in enumerate(events)]
-        receipts = await self._client.append(thread_id, new, self._live.log_epoch)
+        try:
+            receipts = await self._gate.through(
+                lambda: self._client.append(thread_id, new, self._live.log_epoch)
+            )
+        except Refused as refused:
+            if refused.status in NOT_OURS:
+                self._live.check_grants()
+            raise
         return [receipt.seq for receipt in receipts.events]
 
     async def window(self, thread_id: str, after: int, newest: int) -> Sequence[Event]:

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 import trio
 
-from actors.events import Draft
+from actors.events import Draft, DraftType
 from actors.ports import Keyed, OpenRun, Position, Record
 from scuba.errors import ScubaError
 from scuba.journal.schema import meta, put_meta
@@ -38,6 +38,7 @@ _KEEP = """
     INSERT INTO unsent (thread_id, key, run_id, type, payload) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (thread_id, key) DO UPDATE SET type = excluded.type, payload = excluded.payload
 """
+_HELD = "SELECT key, type, run_id, payload FROM unsent WHERE thread_id = ? AND key = ?"
 _LAND = "DELETE FROM unsent WHERE thread_id = ? AND key = ?"
 _ASIDE = {
     "runs": "json_object('runId', run_id, 'promptId', prompt_id, 'throughSeq', through_seq)",
@@ -137,6 +138,15 @@ class SqliteJournal:
         self._marked.add(thread_id)
         await self._write(work)
 
+    async def recall(self, thread_id: str, keys: Sequence[str]) -> Sequence[Keyed]:
+        """Return the events that are held under these keys, in the order of the keys."""
+
+        def work(connection: sqlite3.Connection) -> list[Keyed]:
+            rows = (connection.execute(_HELD, (thread_id, key)).fetchone() for key in keys)
+            return [_keyed(row) for row in rows if row is not None]
+
+        return await self._write(work)
+
     # --- sessions ------------------------------------------------------------------------------
 
     def session_id(self, thread_id: str) -> str | None:
@@ -195,15 +205,17 @@ def _record(connection: sqlite3.Connection, thread_id: str) -> Record:
         (thread_id,),
     ).fetchall()
     return Record(
-        unsent=tuple(
-            Keyed(key, Draft(type_, run_id, msgspec.Raw(payload.encode())))
-            for key, type_, run_id, payload in unsent
-        ),
+        unsent=tuple(map(_keyed, unsent)),
         run=None
         if run is None
         else OpenRun(run_id=run[1], prompt_id=run[2], through_seq=run[3], tries=run[4]),
         seen=0 if seen is None else seen[0],
     )
+
+
+def _keyed(row: tuple[str, DraftType, str, str]) -> Keyed:
+    key, type_, run_id, payload = row
+    return Keyed(key, Draft(type_, run_id, msgspec.Raw(payload.encode())))
 
 
 def _adopt(connection: sqlite3.Connection, log_epoch: str) -> list[str]:

@@ -16,7 +16,7 @@ from actors.events import (
     Unknown,
 )
 from actors.harness import PermissionAsked, TextSaid, ToolCalled, ToolReturned
-from actors.ports import Position, SessionFailed, Unavailable
+from actors.ports import Position, Refused, SessionFailed, Unavailable
 from actors.recovery import GO_ON
 from tests.kit.bot import ROOM, Bot, bot_in_room
 from tests.kit.fakes import ADA, BEN, BOT, FakeSession
@@ -678,3 +678,64 @@ async def test_no_word_of_one_thread_reaches_another(autojump_clock: MockClock) 
         assert bot.log.text(ROOM) == "echo: marker-apple"
         assert bot.log.text("thr_b") == "echo: marker-pear"
         assert len({id(s) for s in bot.harness.sessions}) == 2
+
+
+async def test_an_interrupt_is_heard_while_the_journal_cannot_be_written(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full, somebody else writes, then somebody stops the run: it stops in time."""
+    async with bot_in_room() as bot:
+        bot.harness.prepare = quiet
+        bot.log.say(ROOM, "first")
+        run = await run_id(bot)
+
+        async def stuck(*_: object) -> None:
+            await trio.sleep_forever()
+
+        monkeypatch.setattr(bot.journal, "see", stuck)
+        monkeypatch.setattr(bot.journal, "keep", stuck)
+        bot.log.say(ROOM, "second", BEN)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        bot.log.add(ROOM, ADA, InterruptRequested(), run_id=run)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+
+        assert len(bot.harness.of(ROOM).interrupts) == 1
+
+
+async def test_a_run_that_was_not_let_begin_is_stopped_and_not_tried_again(
+    autojump_clock: MockClock,
+) -> None:
+    """Field case 8.2: only that thread's run ends; the bot hears the next message as before."""
+    async with bot_in_room() as bot:
+        bot.harness.prepare = quiet
+        bot.log.faults = [Refused("forbidden", "no", 403)]
+        refused = bot.log.say(ROOM, "first")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert bot.journal.held[ROOM] == Position("e-1", refused.seq)
+        assert len(bot.harness.of(ROOM).interrupts) == 1
+        assert bot.log.shown(ROOM) == []
+        await trio.sleep(60)
+        assert len(bot.log.appends) == 1
+
+        bot.harness.of(ROOM).echoes = True
+        bot.log.say(ROOM, "second")
+        await bot.until_finished(1)
+        assert bot.log.text(ROOM) == "echo: second"
+
+
+async def test_a_lost_journal_answers_nothing_that_the_log_shows_as_answered(
+    autojump_clock: MockClock,
+) -> None:
+    async with bot_in_room() as bot:
+        bot.log.say(ROOM, "first")
+        await bot.until_finished(1)
+        log = bot.log
+    again = Bot()
+    again.log = log
+    log.say(ROOM, "second")
+    async with bot_in_room(again) as bot:
+        await bot.until_finished(2)
+        await trio.sleep(60)
+
+        assert [text for _, text in bot.harness.of(ROOM).prompts] == ["second"]
+        assert bot.finished() == ["completed", "completed"]

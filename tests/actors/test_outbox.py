@@ -9,6 +9,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from actors.events import Draft, RunFinishedPayload, RunStartedPayload, TextDelta, TextStart, part
 from actors.messages import Append, Landed, OutboxInbox, RunRefused, ThreadInbox
 from actors.outbox import FLUSH_S, OutboxActor
+from actors.pending import MOST_CHARS
 from actors.ports import Refused, Unavailable
 from tests.kit.fakes import FakeJournal, FakeLog
 
@@ -27,7 +28,8 @@ class Out:
         self.log.threads[ROOM] = []
         self.inbox, receive = trio.open_memory_channel[OutboxInbox](0)
         outbox, self.told = trio.open_memory_channel[ThreadInbox](10)
-        self.actor = OutboxActor(ROOM, receive, outbox, self.log, FakeJournal(), jitter=lambda: 1.0)
+        self.journal = FakeJournal()
+        self.actor = OutboxActor(ROOM, receive, outbox, self.log, self.journal, jitter=lambda: 1.0)
 
     async def send(self, *drafts: Draft) -> None:
         await self.inbox.send(Append(drafts))
@@ -189,3 +191,26 @@ async def test_cancelled_anywhere_it_sends_nothing_more(autojump_clock: MockCloc
     await trio.sleep(60)
 
     assert len(out.log.appends) == 1
+
+
+async def test_what_the_server_does_not_take_for_long_is_on_record_and_arrives_in_order(
+    autojump_clock: MockClock,
+) -> None:
+    """Field case 8.10: held in a bounded queue, in order, nothing lost and nothing doubled."""
+    async with outbox() as out:
+        out.log.faults = [Unavailable("down") for _ in range(8)]
+        said = [f"{number:06d}" + "x" * 9_994 for number in range(500)]
+        await out.send(STARTED, part(RUN, TextStart(id="t1")))
+        most_chars = 0
+        for text in said:
+            await out.send(delta(text))
+            most_chars = max(most_chars, out.actor.chars)
+        assert len(out.journal.unsent[ROOM]) > 300
+        await out.send(FINISHED)
+        while not isinstance(await out.told.receive(), Landed):
+            pass
+
+        assert out.log.text(ROOM) == "".join(said)
+        assert out.log.shown(ROOM)[0] == "run_started"
+        assert out.log.shown(ROOM)[-1] == "completed"
+        assert most_chars <= MOST_CHARS + 20_000

@@ -1,5 +1,6 @@
 """Pending: what leaves never changes, text arrives whole and in order, whatever is refused."""
 
+import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -62,6 +63,45 @@ def test_a_merged_delta_stays_far_below_the_event_limit() -> None:
     assert max(sizes) <= MERGED_CHARS
 
 
+def test_what_is_away_leaves_before_what_came_later_run_by_run() -> None:
+    pending = Pending()
+    pending.add([delta("a"), Draft("run_finished", RUN, RunFinishedPayload(status="completed"))])
+    pending.add([Draft("run_started", "run_2", RunStartedPayload())])
+    away = {keyed.key: keyed for keyed in pending.put_away()}
+    pending.add([Draft("run_finished", "run_2", RunFinishedPayload(status="failed"))])
+
+    assert pending.hand_out() == []
+    assert len(pending) == 4
+    left: list[str] = []
+    while len(pending):
+        if keys := pending.needs():
+            pending.take_back([away[key] for key in keys])
+        left += [keyed.key for keyed in pending.hand_out()]
+        pending.landed()
+    assert left == [f"{RUN}/0", f"{RUN}/1", "run_2/0", "run_2/1"]
+
+
+def test_the_end_of_a_run_is_tried_bare_after_it_came_back_from_record_too() -> None:
+    pending = Pending()
+    end = RunFinishedPayload(status="failed", reason="odd", through_seq=7)
+    pending.add([Draft("run_finished", RUN, end)])
+    (kept,) = pending.put_away()
+    raw = msgspec.Raw(msgspec.json.encode(kept.draft.payload))
+    pending.take_back([Keyed(kept.key, msgspec.structs.replace(kept.draft, payload=raw))])
+    pending.hand_out()
+
+    assert pending.mend(0, "invalid_event")
+    (bare,) = pending.hand_out()
+    assert bare.draft.payload == RunFinishedPayload(status="failed", through_seq=7)
+
+
+def test_text_in_many_pieces_weighs_what_it_is_long() -> None:
+    pending = Pending()
+    pending.add([delta("ab")] * 5_000)
+
+    assert text_of(pending.hand_out()) == "ab" * 5_000
+
+
 def test_an_event_that_is_never_taken_becomes_a_marker_and_then_nothing() -> None:
     """Field case 9.4: a refusal of one event does not hold up the run."""
     pending = Pending()
@@ -108,6 +148,7 @@ class PendingRules(RuleBasedStateMachine):
         self.said = ""
         self.landed: list[Keyed] = []
         self.in_hand: list[Keyed] = []
+        self.record: dict[str, Keyed] = {}
 
     @rule(texts=st.lists(st.text(max_size=5), max_size=5))
     def say(self, texts: list[str]) -> None:
@@ -119,7 +160,16 @@ class PendingRules(RuleBasedStateMachine):
         self.pending.add([part(RUN, TextStart(id=id_))])
 
     @rule()
+    def put_away(self) -> None:
+        self.record |= {keyed.key: keyed for keyed in self.pending.put_away()}
+
+    def take_back(self) -> None:
+        if keys := self.pending.needs():
+            self.pending.take_back([self.record.pop(key) for key in keys])
+
+    @rule()
     def hand_out(self) -> None:
+        self.take_back()
         batch = self.pending.hand_out()
         assert not self.in_hand or batch == self.in_hand
         self.in_hand = batch
@@ -143,9 +193,11 @@ class PendingRules(RuleBasedStateMachine):
         assert [k.key for k in self.landed] == [f"{RUN}/{n}" for n in range(len(self.landed))]
 
     def teardown(self) -> None:
-        while batch := self.pending.hand_out():
-            self.landed += batch
+        while len(self.pending):
+            self.take_back()
+            self.landed += self.pending.hand_out()
             self.pending.landed()
+        assert not self.record
         assert text_of(self.landed) == self.said
         assert not self.pending.urgent
         assert len(self.pending) == 0

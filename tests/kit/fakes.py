@@ -403,6 +403,11 @@ class FakeJournal:
             held.pop(key, None)
         held.update({event.key: event for event in events})
 
+    async def recall(self, thread_id: str, keys: Sequence[str]) -> Sequence[Keyed]:
+        await trio.lowlevel.checkpoint()
+        held = self.unsent.get(thread_id, {})
+        return [held[key] for key in keys]
+
     def session_id(self, thread_id: str) -> str | None:
         return self.sessions.get(thread_id)
 

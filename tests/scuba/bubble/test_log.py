@@ -2,11 +2,13 @@
 
 import random
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 import trustme
@@ -147,6 +149,34 @@ async def test_a_refusal_on_one_thread_is_local(server: FakeServer) -> None:
         await log.append(b, [started("run_1")])
 
     assert (caught.value.status, caught.value.code) == (403, "forbidden")
+
+
+async def test_a_thread_that_refuses_us_is_checked_against_the_grants(server: FakeServer) -> None:
+    """Field case 8.2: only A, and what the grants say of it is asked for again."""
+    a, b = await server.make_thread(server.bot), await server.make_thread(server.bot)
+    async with bot_log(server) as log, trio.open_nursery() as nursery:
+        send, changes = trio.open_memory_channel[GrantChange](9)
+        nursery.start_soon(log.grants, send)
+        with trio.fail_after(20):
+            assert {(await changes.receive()).thread_id for _ in range(2)} == {a, b}
+            asked = Counter[str]()
+            put = log._live._outgoing.put
+
+            def counted(subject: str, frame: msgspec.Struct) -> None:
+                asked[type(frame).__name__] += 1
+                put(subject, frame)
+
+            log._live._outgoing.put = counted  # type: ignore[method-assign]  # watched
+            server.fail_next_append(403, "forbidden")
+            with pytest.raises(Refused):
+                await log.append(a, [started("run_1")])
+            await log.append(b, [started("run_2")])
+            await server.revoke(a, server.bot)
+            assert await changes.receive() == ThreadRevoked(a)
+        nursery.cancel_scope.cancel()
+
+    assert asked["ClientSubscribeGrants"] == 1
+    assert log.statistics().reconnects == 0
 
 
 async def test_nothing_is_lost_between_reading_and_following(server: FakeServer) -> None:

@@ -13,7 +13,8 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.ports import Journal, Position, Record
+from actors.events import TextDelta, part
+from actors.ports import Journal, Keyed, Position, Record
 from scuba.errors import ConfigError, ScubaError
 from scuba.journal import open_journal
 from scuba.journal.schema import MIGRATIONS
@@ -220,3 +221,16 @@ async def test_how_durable_a_commit_is_can_be_chosen(
         row = journal._connection.execute("PRAGMA synchronous").fetchone()
 
     assert row == ({"normal": 1, "full": 2}[synchronous],)
+
+
+async def test_what_is_held_can_be_had_again_by_its_keys(tmp_path: Path) -> None:
+    events = [Keyed(f"r/{n}", part("r", TextDelta(id="t", delta=str(n)))) for n in range(3)]
+    async with open_journal(tmp_path / "journal.db") as journal:
+        await journal.keep("t", events)
+        await journal.keep("other", events[:1])
+
+        found = await journal.recall("t", ["r/2", "r/0"])
+
+    assert [keyed.key for keyed in found] == ["r/2", "r/0"]
+    assert [keyed.draft.type for keyed in found] == ["message_part", "message_part"]
+    assert b'"2"' in bytes(found[0].draft.payload)  # type: ignore[arg-type]  # as JSON
