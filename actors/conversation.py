@@ -48,6 +48,7 @@ from actors.messages import (
 )
 from actors.outbound import Outbound
 from actors.ports import OpenRun
+from actors.recovery import quoted
 
 logger = logging.getLogger(__name__)
 
@@ -130,9 +131,10 @@ class Conversation:
         agent: Agent,
         new_id: Callable[[], str],
         opening: Input | None = None,
+        preface: str | None = None,
     ) -> None:
-        """`opening` is answered before anything else."""
-        self._opening = opening
+        """`opening` is answered before anything else; `preface` stands before what comes first."""
+        self._opening, self._preface = opening, preface
         self._noted_seq = 0
         self._own, self._agent, self._new_id = own_principal_id, agent, new_id
         self._input = InputDrain(own_principal_id, floor)
@@ -231,10 +233,11 @@ class Conversation:
         """Begin the next run if one is due."""
         effects: list[Effect] = []
         while self._run is None and self._ready:
-            taken, self._opening = self._opening or self._input.take(), None
+            opening, self._opening = self._opening, None
+            taken = opening or self._input.take()
             if taken is None:
                 return effects
-            effects += self._answer(taken)
+            effects += self._answer(taken, goes_on=opening is not None)
         return effects
 
     def _leave(self) -> list[Effect]:
@@ -247,13 +250,20 @@ class Conversation:
             effects.append(Leave())
         return effects
 
-    def _answer(self, taken: Input) -> list[Effect]:
+    def _answer(self, taken: Input, *, goes_on: bool) -> list[Effect]:
         """Begin a run on what was said; what was silent is settled without one."""
         if not taken.text:
             return [Settle(taken.through_seq)]
+        preface, self._preface = self._preface, None
+        text = taken.text if preface is None else quoted(preface, taken.text)
         run = self._run = Run(f"run_{self._new_id()}", self._new_id(), taken.through_seq)
         started = RunStartedPayload(trigger=Trigger(taken.through_seq), agent=self._agent)
-        on_record = OpenRun(run_id=run.run_id, prompt_id=run.prompt_id, through_seq=run.through_seq)
+        on_record = OpenRun(
+            run_id=run.run_id,
+            prompt_id=run.prompt_id,
+            through_seq=run.through_seq,
+            resumes="session" if goes_on else "nothing" if preface is None else "input",
+        )
         return [
             Begin(on_record),
             Append((Draft("run_started", run.run_id, started),)),
@@ -261,7 +271,7 @@ class Conversation:
                 run_id=run.run_id,
                 through_seq=taken.through_seq,
                 prompt_id=run.prompt_id,
-                text=taken.text,
+                text=text,
             ),
         ]
 

@@ -37,6 +37,9 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True):
     through_seq: int
     tries: int = 1
     """How often its input was begun without being settled, this run included."""
+    resumes: Literal["nothing", "session", "input"] = "nothing"
+    """What it takes up of an earlier run for the same input: the harness's session, in which the
+    agent is told to go on, or the input itself, quoted because a tool may have run for it."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,11 +11,13 @@ import msgspec
 from actors.drain import Input
 from actors.events import (
     AnyChunk,
+    ApprovalGiven,
     DataNotice,
     Draft,
     Event,
     InterruptRequested,
     Notice,
+    Part,
     RunFinishedPayload,
     RunStartedPayload,
     TextDelta,
@@ -27,12 +29,18 @@ from actors.events import (
 from actors.leftovers import ending, look
 from actors.ports import Evidence, Keyed, OpenRun
 
+RAN = ("tool-output-available", "tool-output-error")
+"""Outcomes of a call that ran, or may have."""
 MOST_TRIES = 3
 """So often an input may cut down its process before it is given up."""
 GO_ON = (
     "[scuba] You were stopped in the middle of your last turn, perhaps while a tool ran. Go on "
     "where you were. Look first what is done already, and do nothing twice. If nothing is left to "
     "do, give your answer."
+)
+LOOK_FIRST = (
+    "[scuba] You were stopped while you worked on what is quoted below, after a tool had run, and "
+    "your record of it is lost. Look first what is done already, and do nothing twice. Then go on."
 )
 GOING_ON = Notice(
     "info", "resumed", "scuba was stopped in the middle of this. The agent goes on where it was."
@@ -54,6 +62,8 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     """Its input is answered, or will not be."""
     goes_on: Input | None = None
     """To begin a run with, which answers the same input."""
+    preface: str | None = None
+    """The input is asked again, but quoted below this, because a tool may have run for it."""
 
 
 def decide(run: OpenRun, events: Sequence[Event], evidence: Evidence) -> Fate:
@@ -67,10 +77,30 @@ def decide(run: OpenRun, events: Sequence[Event], evidence: Evidence) -> Fate:
         return Fate(events=tuple(_rest(run, events, evidence)), settles=True)
     if run.tries >= MOST_TRIES:
         return Fate(events=tuple(_given_up(run, events)), settles=True)
-    if evidence.fate == "unfinished":
+    if evidence.fate == "unfinished" or run.resumes == "session":
         cut = ending(run.run_id, events, more=[DataNotice(data=GOING_ON)])
         return Fate(events=tuple(cut), goes_on=Input(GO_ON, run.through_seq))
+    if run.resumes == "input" or _worked(events):
+        cut = ending(run.run_id, events, more=[DataNotice(data=GOING_ON)])
+        return Fate(events=tuple(cut), preface=LOOK_FIRST)
     return Fate(events=tuple(ending(run.run_id, events)))
+
+
+def quoted(preface: str, text: str) -> str:
+    """Return what is asked again, so that it is read before anything of it is done."""
+    return "\n".join([preface, "", *(f"> {line}" for line in text.split("\n"))])
+
+
+def _worked(events: Sequence[Event]) -> bool:
+    """Tell whether a tool may have run: its outcome is there, or somebody let it run.
+
+    A harness may have lost its record, on a disk that was full, say; the log has not.
+    """
+    return any(
+        (isinstance(event.body, Part) and event.body.chunk.type in RAN)
+        or (isinstance(event.body, ApprovalGiven) and event.body.decision == "allow")
+        for event in events
+    )
 
 
 def _rest(run: OpenRun, events: Sequence[Event], evidence: Evidence) -> list[Keyed]:

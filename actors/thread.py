@@ -13,7 +13,6 @@ import trio
 from actors import backlog, leftovers, recovery
 from actors.backlog import Backlog
 from actors.conversation import Begin, Conversation, Effect, Excuse, Fetch, Leave, See, Settle
-from actors.drain import Input
 from actors.events import Agent, Event
 from actors.log_ids import LogIds
 from actors.messages import (
@@ -35,6 +34,7 @@ from actors.messages import (
 )
 from actors.pending import BATCH_EVENTS
 from actors.ports import Evidence, Journal, OpenRun, Position, Record, ThreadLog
+from actors.recovery import Fate
 
 logger = logging.getLogger(__name__)
 
@@ -93,8 +93,8 @@ class ThreadActor:
         """Serve until drained, or until cancelled. Started once the history has been read."""
         try:
             async with self._inbox, self._inbox_send, trio.open_nursery() as nursery:
-                record, opening = await self._recover()
-                after = await self._catch_up(nursery, record.seen, opening)
+                record, fate = await self._recover()
+                after = await self._catch_up(nursery, record.seen, fate)
                 task_status.started()
                 async with self._log.subscribe(self._thread_id, after, self._inbox_send):
                     await self._serve(nursery)
@@ -102,7 +102,7 @@ class ThreadActor:
         finally:
             self._children.close()
 
-    async def _recover(self) -> tuple[Record, Input | None]:
+    async def _recover(self) -> tuple[Record, Fate]:
         """Say what an earlier process could not say, and decide what becomes of its run."""
         record = await self._journal.record(self._thread_id)
         for start in range(0, len(record.unsent), BATCH_EVENTS):
@@ -112,10 +112,10 @@ class ThreadActor:
         for run_id in self._granted.open_runs:
             if run is None or run_id != run.run_id:
                 await leftovers.end(self._log, self._thread_id, run_id)
-        return record, None if run is None else await self._take_up(run)
+        return record, Fate() if run is None else await self._take_up(run)
 
-    async def _take_up(self, run: OpenRun) -> Input | None:
-        """Decide about a run that was not settled; return what goes on with it."""
+    async def _take_up(self, run: OpenRun) -> Fate:
+        """Decide about a run that was not settled, and do what that asks for at once."""
         events = await self._log.run_events(self._thread_id, run.run_id)
         session_id = self._journal.session_id(self._thread_id)
         evidence = await self._evidence(self._thread_id, session_id, run.prompt_id)
@@ -126,9 +126,9 @@ class ThreadActor:
             await leftovers.append(self._log, self._thread_id, fate.events)
         if fate.settles:
             await self._settle(run.through_seq)
-        return fate.goes_on
+        return fate
 
-    async def _catch_up(self, nursery: trio.Nursery, seen: int, opening: Input | None) -> int:
+    async def _catch_up(self, nursery: trio.Nursery, seen: int, fate: Fate) -> int:
         """Take the thread up where the policy says; return the seq to follow from.
 
         What an earlier process of ours has seen is read whatever the policy says.
@@ -143,8 +143,8 @@ class ThreadActor:
             newest = max(1, self._policy.max_replay) + max(0, seen - floor)
             window = tuple(await self._log.window(self._thread_id, floor, newest))
         begun = max(floor, backlog.answered(window, self._own))
-        begun = begun if opening is None else max(begun, opening.through_seq)
-        self._conversation = self._begin(floor=begun, opening=opening)
+        begun = begun if fate.goes_on is None else max(begun, fate.goes_on.through_seq)
+        self._conversation = self._begin(floor=begun, opening=fate.goes_on, preface=fate.preface)
         if not window:
             return floor
         _tell_skipped(backlog.skipped(floor, window))

@@ -31,6 +31,10 @@ MIGRATIONS = (
         log_epoch TEXT NOT NULL, thread_id TEXT NOT NULL, what TEXT NOT NULL, content TEXT NOT NULL
     );
     """,
+    # 3
+    """
+    ALTER TABLE runs ADD COLUMN resumes TEXT NOT NULL DEFAULT 'nothing';
+    """,
 )
 """Step n brings version n - 1 to n. A step that was shipped never changes."""
 

@@ -28,11 +28,13 @@ _SEE = """
     SET seq = MAX(seq, excluded.seq)
 """
 _BEGIN = """
-    INSERT INTO runs VALUES (?, ?, ?, ?, 1) ON CONFLICT (thread_id) DO UPDATE
+    INSERT INTO runs (thread_id, run_id, prompt_id, through_seq, resumes, tries)
+    VALUES (?, ?, ?, ?, ?, 1) ON CONFLICT (thread_id) DO UPDATE
     SET run_id = excluded.run_id, prompt_id = excluded.prompt_id,
-        through_seq = excluded.through_seq, tries = tries + 1
+        through_seq = excluded.through_seq, resumes = excluded.resumes, tries = tries + 1
     RETURNING tries
 """
+_RUN = "SELECT run_id, prompt_id, through_seq, tries, resumes FROM runs WHERE thread_id = ?"
 _EXCUSE = "UPDATE runs SET tries = MAX(0, tries - 1) WHERE thread_id = ?"
 _KEEP = """
     INSERT INTO unsent (thread_id, key, run_id, type, payload) VALUES (?, ?, ?, ?, ?)
@@ -111,7 +113,7 @@ class SqliteJournal:
         """Note that a run begins; it takes the place of one before. Returns it with its tries."""
 
         def work(connection: sqlite3.Connection) -> int:
-            values = (thread_id, run.run_id, run.prompt_id, run.through_seq)
+            values = (thread_id, run.run_id, run.prompt_id, run.through_seq, run.resumes)
             connection.execute(_SEE, (thread_id, run.through_seq))
             return int(connection.execute(_BEGIN, values).fetchall()[0][0])
 
@@ -198,7 +200,7 @@ def _threads_of(table: str) -> str:
 
 
 def _record(connection: sqlite3.Connection, thread_id: str) -> Record:
-    run = connection.execute("SELECT * FROM runs WHERE thread_id = ?", (thread_id,)).fetchone()
+    run = connection.execute(_RUN, (thread_id,)).fetchone()
     seen = connection.execute("SELECT seq FROM seen WHERE thread_id = ?", (thread_id,)).fetchone()
     unsent = connection.execute(
         "SELECT key, type, run_id, payload FROM unsent WHERE thread_id = ? ORDER BY number",
@@ -208,7 +210,9 @@ def _record(connection: sqlite3.Connection, thread_id: str) -> Record:
         unsent=tuple(map(_keyed, unsent)),
         run=None
         if run is None
-        else OpenRun(run_id=run[1], prompt_id=run[2], through_seq=run[3], tries=run[4]),
+        else OpenRun(
+            run_id=run[0], prompt_id=run[1], through_seq=run[2], tries=run[3], resumes=run[4]
+        ),
         seen=0 if seen is None else seen[0],
     )
 

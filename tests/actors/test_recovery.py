@@ -1,11 +1,14 @@
 """Recovery: what an earlier process left is said, ended, taken up or given up; each answer once."""
 
+import msgspec
 import pytest
 import trio
 import trio.testing
 from trio.testing import MockClock
 
+from actors.drain import Input
 from actors.events import (
+    ApprovalGiven,
     Event,
     InterruptRequested,
     Part,
@@ -15,7 +18,7 @@ from actors.events import (
 )
 from actors.harness import PermissionAsked, TextSaid
 from actors.ports import Evidence, Keyed, OpenRun, Unavailable
-from actors.recovery import GO_ON, MOST_TRIES, decide
+from actors.recovery import GO_ON, LOOK_FIRST, MOST_TRIES, decide, quoted
 from tests.kit.bot import ROOM, Bot, bot_in_room
 from tests.kit.fakes import ADA, BOT, FakeSession
 
@@ -147,6 +150,48 @@ def test_an_input_that_cuts_down_its_process_again_and_again_is_given_up() -> No
         assert shown(fate.events) == ["text-end", "data-notice", "failed"]
         assert fate.settles
     assert decide(run, HALF, ANSWERED).settles
+
+
+CALLED = own(
+    RunStarted(),
+    chunk("tool-input-available", tool_call_id="c1"),
+    chunk("tool-approval-request", tool_call_id="c1"),
+)
+ALLOWED = Event(
+    seq=99,
+    principal_id=ADA,
+    run_id="run_1",
+    body=ApprovalGiven(tool_call_id="c1", decision="allow"),
+)
+RETURNED = own(chunk("tool-output-available", tool_call_id="c1"))[1:]
+
+
+@pytest.mark.parametrize("more", [[ALLOWED], RETURNED])
+def test_what_the_log_shows_as_begun_is_not_blindly_repeated(more: list[Event]) -> None:
+    """Field case 7.2 (b): the harness lost its record, because its disk was full."""
+    fate = decide(RUN, [*CALLED, *more], UNSEEN)
+
+    assert "data-notice" in shown(fate.events)
+    assert not fate.settles
+    assert fate.preface == LOOK_FIRST
+    assert decide(RUN, CALLED, UNSEEN).preface is None
+
+
+def test_a_second_death_before_the_agent_could_go_on_repeats_nothing() -> None:
+    """Field case 7.2 (b): the harness never got the word to go on, but it had the message."""
+    session = msgspec.structs.replace(RUN, resumes="session")
+    input_ = msgspec.structs.replace(RUN, resumes="input")
+
+    assert decide(session, HALF, UNSEEN).goes_on == Input(GO_ON, RUN.through_seq)
+    assert decide(input_, HALF, UNSEEN).preface == LOOK_FIRST
+    assert decide(RUN, HALF, UNSEEN).goes_on is None
+
+
+def test_what_is_asked_again_after_that_is_quoted() -> None:
+    text = quoted(LOOK_FIRST, "do this\nand that")
+
+    assert text.startswith(LOOK_FIRST)
+    assert text.endswith("\n> do this\n> and that")
 
 
 def test_doing_it_twice_says_it_under_the_same_keys() -> None:

@@ -62,7 +62,7 @@ async def test_a_marker_takes_the_place_of_what_was_refused(journal: Journal) ->
 
 async def test_a_run_that_is_not_settled_counts_its_tries(journal: Journal) -> None:
     assert (await journal.begin("t", RUN)).tries == 1
-    again = OpenRun(run_id="run_2", prompt_id="p2", through_seq=9)
+    again = OpenRun(run_id="run_2", prompt_id="p2", through_seq=9, resumes="session")
     assert (await journal.begin("t", again)).tries == 2
     assert (await journal.begin("other", RUN)).tries == 1
 
