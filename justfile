@@ -21,7 +21,7 @@ types:
 # e.g. just test -k approval -x
 [group('check')]
 test *args:
-    python -m pytest -n 3 {{ args }}
+    python -m pytest -n 4 {{ args }}
 
 # 100,000 malformed frames, and many requests that nobody thought of
 [group('check')]
@@ -39,7 +39,7 @@ bench *args:
 aisdk:
     npm ci --prefix tests/aisdk
 
-# kill, freeze and cut off real servers under load, so many rounds for each engine
+# kill, freeze, fill up and cut off real servers, bots and CLIs under load, so many rounds of each
 [group('check')]
 chaos rounds="10":
     CHAOS_ROUNDS={{ rounds }} python -m pytest tests/chaos -o faulthandler_timeout=0
