@@ -3,6 +3,7 @@
 import logging
 from collections import OrderedDict
 from collections.abc import Sequence
+from math import inf
 
 import msgspec
 import trio
@@ -31,6 +32,15 @@ ROLES = {
     "approval": frozenset({"owner", "approver"}),
     "result": frozenset({"owner", "tool_runner"}),
 }
+UNANSWERED = Decision(
+    allowed=False,
+    expired=True,
+    message="Nobody answered this request in time. Nobody denied it either: it did not run, and it "
+    "may be asked for again.",
+)
+EXPIRED = Notice(
+    "warning", "approval_expired", "Nobody answered in time; the call did not run. Ask again."
+)
 WITHDRAWN = Decision(allowed=False, message="Nobody can answer this call any more.")
 
 ApprovalOutcome = ApprovalSettled | ApprovalRejected
@@ -59,6 +69,7 @@ class OpenRequests:
         self._settled: set[_Call] = set()
         self._early: OrderedDict[_Call, list[ApprovalAnswered]] = OrderedDict()
         self._refused: dict[_Call, set[str]] = {}
+        self._expired: set[_Call] = set()
 
     def statistics(self) -> Statistics:
         """Return a snapshot."""
@@ -75,6 +86,17 @@ class OpenRequests:
             case RunEnded(run_id=run_id):
                 self._forget(run_id)
                 return []
+
+    def expire(self, run_id: str, tool_call_id: str) -> list[ApprovalOutcome]:
+        """Let a call go that nobody answered in time; nothing when somebody has."""
+        call = run_id, tool_call_id
+        if call not in self._open:
+            return []
+        del self._open[call]
+        self._settled.add(call)
+        self._expired.add(call)
+        settled = ApprovalSettled(run_id=run_id, tool_call_id=tool_call_id, decision=UNANSWERED)
+        return [ApprovalRejected(run_id=run_id, notice=EXPIRED), settled]
 
     def withdraw_all(self) -> list[ApprovalSettled]:
         """Deny everything still open; said once, on the way out."""
@@ -102,12 +124,22 @@ class OpenRequests:
         if not self._may_decide(answer):
             return self._refuse(call, answer)
         if call in self._settled:
-            return []
+            return self._too_late(call, answer)
         del self._open[call]
         self._settled.add(call)
         run_id, tool_call_id = call
         decision = _for_the_model(answer)
         return [ApprovalSettled(run_id=run_id, tool_call_id=tool_call_id, decision=decision)]
+
+    def _too_late(self, call: _Call, answer: ApprovalAnswered) -> list[ApprovalOutcome]:
+        """Tell the first who answers a call that expired; other late answers are only logged."""
+        ids = {"run_id": call[0], "tool_call_id": call[1], "principal_id": answer.principal_id}
+        logger.info("answer after the decision, without effect", extra=ids)
+        if call not in self._expired:
+            return []
+        self._expired.discard(call)
+        text = f"{answer.principal_id} answered too late: nobody had in time, and it did not run."
+        return [ApprovalRejected(run_id=call[0], notice=Notice("warning", "too_late", text))]
 
     def _keep(self, call: _Call, answer: ApprovalAnswered) -> None:
         """Keep what a question would need: the first valid answer, and one refusal a principal."""
@@ -143,6 +175,7 @@ class OpenRequests:
             for call in [call for call in calls if call[0] == run_id]:
                 del calls[call]
         self._settled = {call for call in self._settled if call[0] != run_id}
+        self._expired = {call for call in self._expired if call[0] != run_id}
 
 
 def _not_permitted(answer: ApprovalAnswered) -> Notice:
@@ -173,7 +206,9 @@ class ApprovalActor:
         inbox: trio.MemoryReceiveChannel[ApprovalInbox],
         outbox: trio.MemorySendChannel[ApprovalOutcome],
         own_principal_id: str,
+        expiry_s: float = inf,
     ) -> None:
+        self._expiry_s = expiry_s
         self._inbox = inbox
         self._outbox = outbox
         self._open = OpenRequests(own_principal_id)
@@ -187,7 +222,7 @@ class ApprovalActor:
             try:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._send, name="approvals: send")
-                    await self._receive()
+                    await self._receive(nursery)
                     nursery.cancel_scope.cancel()
             finally:
                 # Cancelled or crashed, a harness still waits for a word.
@@ -195,9 +230,15 @@ class ApprovalActor:
                 with trio.move_on_after(GOODBYE_S, shield=True):
                     await self._flush()
 
-    async def _receive(self) -> None:
+    async def _receive(self, nursery: trio.Nursery) -> None:
         async for message in self._inbox:
             self._say(self._open.step(message))
+            if isinstance(message, ApprovalAsked) and self._expiry_s < inf:
+                nursery.start_soon(self._expire, message.run_id, message.tool_call_id)
+
+    async def _expire(self, run_id: str, tool_call_id: str) -> None:
+        await trio.sleep(self._expiry_s)
+        self._say(self._open.expire(run_id, tool_call_id))
 
     def _say(self, outcomes: Sequence[ApprovalOutcome]) -> None:
         self._unsent.extend(outcomes)

@@ -370,7 +370,7 @@ class Conversation:
             given = decision.supplied
             drafts = run.outbound.answered_elsewhere(call, given.output, given.is_error)
             effects.append(Append(tuple(drafts)))
-        elif not decision.allowed:
+        elif not (decision.allowed or decision.expired):
             run.outbound.denied(call)
         return [*effects, Decide(tool_call_id=call, decision=decision)]
 

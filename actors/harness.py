@@ -111,5 +111,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     """To the model, when denied; never empty on the wire to the harness."""
     updated_input: dict[str, Any] | None = None
+    expired: bool = False
+    """Set on a denial: nobody answered in time, and nobody said no."""
     supplied: Supplied | None = None
     """Set on a denial: the call does not run here, and this is its outcome on the thread."""

@@ -77,7 +77,7 @@ class ApprovalSettled(Message, frozen=True, kw_only=True):
 
 
 class ApprovalRejected(Message, frozen=True, kw_only=True):
-    """Somebody answered who may not; said once for each principal and call; from ApprovalActor."""
+    """An answer that does not count, or none in time: said once each; from ApprovalActor."""
 
     run_id: str
     notice: Notice

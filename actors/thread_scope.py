@@ -7,6 +7,7 @@ begin anew from the journal; when that happens too often, the thread is parked.
 import logging
 from collections.abc import Callable
 from functools import partial
+from math import inf
 
 import msgspec
 import trio
@@ -52,6 +53,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """An interrupt may take so long to be obeyed …"""
     drain_s: float = 8.0
     """… and closing the session that did not obey so long again."""
+    approval_expiry_s: float = inf
+    """A call that nobody answers for so long does not run."""
     idle_s: float = 600.0
     """A session that rested so long is closed; the next message resumes it."""
     max_live: int = 20
@@ -208,8 +211,10 @@ class ThreadScope:
         inbox: trio.MemoryReceiveChannel[ApprovalInbox],
         outbox: trio.MemorySendChannel[ThreadInbox],
     ) -> None:
-        own_id = self._outside.policy.own_principal_id
-        await ApprovalActor(inbox.clone(), outbox.clone(), own_id).run()
+        policy = self._outside.policy
+        await ApprovalActor(
+            inbox.clone(), outbox.clone(), policy.own_principal_id, policy.approval_expiry_s
+        ).run()
 
     def _thread_actor(
         self,

@@ -12,6 +12,7 @@ import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -99,6 +100,7 @@ async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], S
         cooperative_s=settings.interrupt.cooperative_seconds,
         drain_s=settings.interrupt.drain_seconds,
         grace_s=settings.stop.grace_seconds,
+        approval_expiry_s=settings.approvals.expiry_seconds or inf,
         idle_s=settings.sessions.idle_hibernate,
         max_live=settings.sessions.max_live,
         max_processes=settings.sessions.max_processes,

@@ -124,6 +124,13 @@ class Interrupts(Section, frozen=True, kw_only=True):
     """For its processes to be gone after that."""
 
 
+class Approvals(Section, frozen=True, kw_only=True):
+    """How long people may take to decide."""
+
+    expiry_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    """A call that nobody answers for so long does not run; None: it waits for ever."""
+
+
 class Stops(Section, frozen=True, kw_only=True):
     """How scuba stops."""
 
@@ -157,6 +164,7 @@ class Settings(Section, frozen=True, kw_only=True):
     logger: Logger = Logger()
     backlog: Backlog = Backlog()
     interrupt: Interrupts = Interrupts()
+    approvals: Approvals = Approvals()
     stop: Stops = Stops()
     sessions: Sessions = Sessions()
     journal: JournalOptions = JournalOptions()

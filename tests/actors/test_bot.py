@@ -8,6 +8,7 @@ from trio.testing import MockClock
 from actors.conversation import Conversation
 from actors.events import (
     ApprovalGiven,
+    DataNotice,
     InterruptRequested,
     Part,
     ResultGiven,
@@ -15,9 +16,10 @@ from actors.events import (
     SeenChunk,
     Unknown,
 )
-from actors.harness import PermissionAsked, TextSaid, ToolCalled, ToolReturned
+from actors.harness import PermissionAsked, TextSaid, Told, ToolCalled, ToolReturned
 from actors.ports import Position, Refused, SessionFailed, Unavailable
 from actors.recovery import GO_ON
+from actors.thread_scope import Policy
 from tests.kit.bot import ROOM, Bot, bot_in_room
 from tests.kit.fakes import ADA, BEN, BOT, FakeSession
 
@@ -548,6 +550,61 @@ async def test_a_turn_that_waits_for_a_person_is_not_waited_for(autojump_clock: 
             assert bot.stopped.is_set()
             assert bot.finished() == ["interrupted"]
             assert bot.journal.held == {}
+
+
+async def test_a_call_may_wait_for_twelve_hours(autojump_clock: MockClock) -> None:
+    """Field case 3.8: without a limit, whatever the harness says meanwhile."""
+    async with bot_in_room() as bot:
+        bot.harness.prepare = quiet
+        bot.log.say(ROOM, "one")
+        run = await run_id(bot)
+        session = bot.harness.of(ROOM)
+        session.say(*ASKED)
+        for _ in range(12):
+            await trio.sleep(3_600)
+            session.say(Told(level="info", code="still_here", text="still here"))
+        assert session.decisions == []
+        allowed = ApprovalGiven(tool_call_id="c1", decision="allow")
+        bot.log.add(ROOM, ADA, allowed, run_id=run, role="owner")
+        await trio.sleep(1)
+
+        assert [(call, given.allowed) for call, given in session.decisions] == [("c1", True)]
+
+
+async def test_a_call_that_nobody_answers_in_time_does_not_run(autojump_clock: MockClock) -> None:
+    """Field case 3.8: that is no answer, and no denial; who answers later is told so, once."""
+    bot = Bot()
+    bot.policy = Policy(own_principal_id=BOT, approval_expiry_s=600)
+    async with bot_in_room(bot):
+        bot.harness.prepare = quiet
+        bot.log.say(ROOM, "one")
+        run = await run_id(bot)
+        session = bot.harness.of(ROOM)
+        session.say(*ASKED)
+        await trio.sleep(599)
+        assert session.decisions == []
+        await trio.sleep(2)
+        [(call, given)] = session.decisions
+        assert (call, given.allowed, given.expired) == ("c1", False, True)
+        assert "Nobody answered" in given.message
+        for _ in range(2):
+            late = ApprovalGiven(tool_call_id="c1", decision="allow")
+            bot.log.add(ROOM, ADA, late, run_id=run, role="owner")
+        await trio.sleep(1)
+        session.say(ToolReturned(tool_call_id="c1", output=given.message, is_error=True))
+        session.end()
+        await bot.until_finished(1)
+
+        shown = bot.log.shown(ROOM)
+        assert shown.count("tool-output-error") == 1
+        assert "tool-output-denied" not in shown
+        notices = [p.chunk.data.code for p in bot.log.own(ROOM) if is_notice(p)]  # type: ignore[attr-defined]
+        assert notices == ["approval_expired", "too_late"]
+        assert len(session.decisions) == 1
+
+
+def is_notice(payload: object) -> bool:
+    return isinstance(getattr(payload, "chunk", None), DataNotice)
 
 
 async def test_stop_interrupts_the_run_in_hand_and_keeps_what_waits(

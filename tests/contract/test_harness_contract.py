@@ -223,6 +223,24 @@ async def test_a_denied_call_does_not_run_and_the_model_hears_why(
     assert (ended.status, text_of(conversation.said)) == ("completed", "well")
 
 
+async def test_a_call_that_nobody_answered_fails_and_is_not_called_denied(
+    harness: Harness, place: Path
+) -> None:
+    """Field case 3.8: expiry counts as no answer."""
+    async with talk(harness) as conversation:
+        await conversation.begin('%%tool Bash {"command": "touch made"}\n%%say well')
+        asked = await conversation.asked()
+        expired = Decision(allowed=False, message="nobody answered", expired=True)
+        assert conversation.session.decide(asked.tool_call_id, expired)
+        returned = await conversation.next(ToolReturned)
+        ended = await conversation.next(TurnEnded)
+
+    assert (returned.is_error, returned.denied) == (True, False)
+    assert "nobody answered" in returned.output
+    assert not (place / "work" / "made").exists()
+    assert (ended.status, text_of(conversation.said)) == ("completed", "well")
+
+
 async def test_a_supplied_result_takes_the_place_of_the_call(harness: Harness, place: Path) -> None:
     """Somebody ran it elsewhere: it does not run here, and the turn goes on."""
     async with talk(harness) as conversation:

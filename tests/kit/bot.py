@@ -45,7 +45,7 @@ class Bot:
 async def bot_in_room(bot: Bot | None = None, **granted: object) -> AsyncGenerator[Bot]:
     """Run a bot that takes part in `ROOM`, as `granted` says; cancelled when left."""
     bot = bot or Bot()
-    with trio.fail_after(10_000):
+    with trio.fail_after(100_000):
         async with trio.open_nursery() as nursery:
             bot.log.grant(ROOM, **granted)
             await nursery.start(bot.run)

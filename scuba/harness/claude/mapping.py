@@ -69,6 +69,7 @@ class Mapper:
         self._blocks = Blocks()
         self._asked: dict[str, str] = {}
         self._denied: set[str] = set()
+        self._expired: set[str] = set()
         self._retry_notice_at: float | None = None
         self._resets_at: float | None = None
 
@@ -89,6 +90,10 @@ class Mapper:
     def deny(self, tool_call_id: str) -> None:
         """Remember that somebody said no to a call, so its result is a denial."""
         self._denied.add(tool_call_id)
+
+    def expire(self, tool_call_id: str) -> None:
+        """Remember that nobody answered: its result is an error, whatever the CLI calls it."""
+        self._expired.add(tool_call_id)
 
     def map(self, frames: Iterable[Frame], now: float) -> list[AnySaid]:
         """Return what the frames say; adjacent deltas of one block become one."""
@@ -174,6 +179,7 @@ class Mapper:
             for meta in frame.tool_result_meta or ()
             if meta.permission_decision and meta.permission_decision.decision == "reject"
         }
+        rejected -= self._expired
         if self._interrupting:
             rejected.clear()  # the CLI answers what it asked by itself: nobody said no
         return [
@@ -247,6 +253,7 @@ class Mapper:
             self._blocks.forget()
             self._asked.clear()
             self._denied.clear()
+            self._expired.clear()
             said.append(
                 TurnEnded(
                     prompt_id=turn.prompt_id,

@@ -109,7 +109,9 @@ class ClaudeSession:
         """Answer a permission; False (and no effect) when it is not waiting."""
         if not self._permissions.decide(tool_call_id, decision):
             return False
-        if not decision.allowed and decision.supplied is None:
+        if decision.expired:
+            self._mapper.expire(tool_call_id)
+        elif not decision.allowed and decision.supplied is None:
             self._mapper.deny(tool_call_id)
         return True
 
