@@ -13,7 +13,9 @@ from actors.events import (
     Part,
     RunFinished,
     RunFinishedPayload,
+    RunStarted,
     RunStartedPayload,
+    SeenChunk,
     Unknown,
 )
 from actors.harness import PermissionAsked, TextSaid
@@ -95,6 +97,35 @@ async def test_a_thread_granted_again_at_once_never_has_two_sessions(
         assert bot.finished() == ["completed", "completed"]
 
 
+async def test_never_two_sessions_in_fifteen_rounds_of_rest_crash_and_new_grant(
+    autojump_clock: MockClock,
+) -> None:
+    """Field case 10.9: the one before is gone before the next uses its session id."""
+    bot, most = Bot(), list[int]()
+    bot.policy = Policy(own_principal_id=BOT, idle_s=5.0)
+    bot.harness.prepare = lambda _: most.append(len(bot.harness.live))
+    async with bot_in_room(bot):
+        for number in range(15):
+            bot.harness.closing_s = float(number % 4)
+            bot.log.say(ROOM, f"message {number}")
+            await bot.until_finished(number + 1)
+            match number % 3:
+                case 0:
+                    await trio.sleep(4.9)  # it begins to close while the next message comes
+                case 1:
+                    bot.harness.of(ROOM).die()
+                case _:
+                    bot.log.revoke(ROOM)
+                    joined = bot.log.add(ROOM, ADA, Unknown()).seq
+                    bot.log.grant(ROOM, joined_seq=joined)
+        await trio.sleep(60)
+
+    assert set(most) == {0}
+    assert len(most) >= 10
+    assert len({session.session_id for session in bot.harness.sessions}) == 1
+    assert bot.finished() == ["completed"] * 15
+
+
 async def test_a_thread_that_is_parked_ends_its_run(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
@@ -150,6 +181,43 @@ async def test_a_run_that_the_server_does_not_let_us_end_holds_up_nobody(
         await bot.until_finished(1)
 
         assert bot.finished() == ["completed"]
+
+
+async def test_runs_of_a_dead_process_end_once_however_often_the_start_is_killed(
+    autojump_clock: MockClock,
+) -> None:
+    """Field case 7.7: one on a subthread; a run of somebody else is left alone."""
+    rooms = {ROOM: "run_main", "thr_a.sub-1-aaa": "run_sub"}
+    for steps in range(1, 120, 3):
+        first, second = Bot(), Bot()
+        second.log = first.log
+        for room, run_id in rooms.items():
+            first.log.add(room, ADA, Unknown())
+            first.log.add(room, BOT, RunStarted(), run_id=run_id)
+            first.log.add(room, BOT, Part(SeenChunk(type="text-start", id="t")), run_id=run_id)
+            first.log.add(room, "bot-other", RunStarted(), run_id="run_other")
+        for bot in (first, second):
+            first.log._grants.clear()
+            for room, run_id in rooms.items():
+                first.log.grant(room, open_runs=(run_id,) if bot is first else left(bot, room))
+            with trio.CancelScope() as scope:
+                async with trio.open_nursery() as nursery:
+                    with After(steps if bot is first else 10**6, scope.cancel):
+                        await nursery.start(bot.run)
+                        await trio.sleep(5)
+                    nursery.cancel_scope.cancel()
+
+        for room, run_id in rooms.items():
+            events = first.log.threads[room]
+            ends = [event for event in events if isinstance(event.body, RunFinished)]
+            assert [(end.run_id, end.principal_id) for end in ends] == [(run_id, BOT)], steps
+
+
+def left(bot: Bot, room: str) -> tuple[str, ...]:
+    """Return the bot's runs on a room that are not finished."""
+    own = [event for event in bot.log.threads[room] if event.principal_id == BOT]
+    ended = {event.run_id for event in own if isinstance(event.body, RunFinished)}
+    return tuple({event.run_id or "": None for event in own if event.run_id not in ended})
 
 
 async def test_a_run_that_never_reached_the_server_is_not_ended_there(

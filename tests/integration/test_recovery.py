@@ -69,7 +69,7 @@ async def test_killed_in_a_tool_it_does_not_run_again(parted: Apart) -> None:
 
 
 async def test_killed_while_a_decision_is_waited_for_it_is_said_to_be_off(parted: Apart) -> None:
-    """Field case 7.9."""
+    """Field cases 3.5 and 7.9: a late yes counts for nothing, not for a like call either."""
     bot = parted.start_bot()
     at = await parted.talk.say('%%tool Bash {"command": "touch asked"}')
     asked = await parted.talk.asked(at)
@@ -83,7 +83,30 @@ async def test_killed_while_a_decision_is_waited_for_it_is_said_to_be_off(parted
     assert seen.statuses() in (["completed"], ["interrupted", "completed"])
     assert "approval_expired" in notices(seen)
     assert (await parted.talk.ask("hello")).text() == "echo: hello"
+    again_at = await parted.talk.say('%%tool Bash {"command": "touch asked"}\n%%say well')
+    again = await parted.talk.asked(again_at)
+    assert again.call != asked.call
     assert not (parted.place / "work" / "asked").exists()
+    await parted.talk.decide(again, "deny")
+    assert (await parted.talk.answered(again_at)).text() == "well"
+    assert not (parted.place / "work" / "asked").exists()
+
+
+async def test_what_is_settled_is_never_handled_again(parted: Apart) -> None:
+    """Field case 7.1: after a clean stop, and after kill -9; no cursor of the server is asked."""
+    bot = parted.start_bot()
+    for number in range(5):
+        assert (await parted.talk.ask(f"turn {number}")).text() == f"echo: turn {number}"
+    assert (await bot.stop()).code == 0
+    bot = parted.start_bot()
+    assert (await parted.talk.ask("after a stop")).text() == "echo: after a stop"
+    await killed(bot)
+    parted.start_bot()
+    assert (await parted.talk.ask("after a kill")).text() == "echo: after a kill"
+
+    everything = await parted.talk.events()
+    assert everything.statuses() == ["completed"] * 7
+    assert not faults(everything)
 
 
 async def test_an_answer_that_never_arrived_is_published_and_nobody_is_asked(
