@@ -15,7 +15,7 @@ from actors.thread_scope import Outside, Policy
 from scuba import log
 from scuba.bubble.http import BubbleClient
 from scuba.bubble.log import BubbleLog
-from scuba.errors import AnotherLog, ConfigError, IdentityRefused
+from scuba.errors import AnotherLog, IdentityRefused, unusable
 from scuba.harness.claude.harness import ClaudeHarness
 from scuba.harness.claude.settings import ClaudeSettings
 from scuba.harness.lifeline import LifeLine, open_life_line
@@ -142,9 +142,10 @@ async def _life_line(folder: Path) -> AsyncGenerator[LifeLine]:
         try:
             opened = await trio.to_thread.run_sync(stack.enter_context, open_life_line(folder))
         except OSError as error:
-            raise ConfigError(
+            raise unusable(
+                error,
                 f"cannot keep the record of sessions in {folder}: {error}",
-                "choose a stateDir that this user may write to",
+                "free space on that disk, or choose a stateDir that this user may write to",
             ) from error
         yield opened
 

@@ -1,7 +1,13 @@
 """The errors that end the program, each with its exit code and a next step for a person."""
 
+import errno
 from http import HTTPStatus
 from typing import ClassVar
+
+PASSING = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+)
+"""What the system may lack now and have later: no mistake of whoever set this up."""
 
 
 class ScubaError(Exception):
@@ -36,6 +42,14 @@ class ConfigError(ScubaError):
     """The configuration is wrong; `what` lists every mistake. A supervisor must not restart."""
 
     exit_code = 78
+
+
+def unusable(error: OSError, what: str, hint: str) -> ScubaError:
+    """Return the error for a file that cannot be used: for good, unless what is lacking may come.
+
+    A full disk at the start would keep a supervised bot down if it counted as a wrong setting.
+    """
+    return (ScubaError if error.errno in PASSING else ConfigError)(what, hint)
 
 
 class AnotherLog(ScubaError):

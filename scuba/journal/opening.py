@@ -11,7 +11,7 @@ from typing import Literal
 
 import trio
 
-from scuba.errors import ConfigError
+from scuba.errors import ConfigError, ScubaError, unusable
 from scuba.journal.schema import TooNew, meta, migrate, put_meta
 from scuba.journal.store import SqliteJournal
 
@@ -23,6 +23,12 @@ CLOSE_S = 5.0
 BUSY_MS = 5000
 COMPANIONS = ("", "-wal", "-shm")
 _PAGE = re.compile(r"page (\d+)", re.IGNORECASE)
+
+
+PASSING_AT_START = frozenset(
+    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL}
+)
+"""A supervisor tries again; whatever else SQLite says of the file, somebody has to look at it."""
 
 
 class Damaged(Exception):
@@ -69,9 +75,10 @@ def _open(
             )
             return _opened(path, principal_id, synchronous)
     except OSError as error:
-        raise ConfigError(
+        raise unusable(
+            error,
             f"cannot open the journal {path}: {error.strerror}",
-            "give this process the right to read and write it",
+            "free space on that disk, or give this process the right to read and write it",
         ) from error
     except TooNew as error:
         raise ConfigError(
@@ -79,7 +86,8 @@ def _open(
             "run that version, or name another state directory",
         ) from error
     except (sqlite3.Error, Damaged) as error:
-        raise ConfigError(
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        raise (ScubaError if code in PASSING_AT_START else ConfigError)(
             f"the journal {path} cannot be used: {error}",
             "check the disk, or name another state directory",
         ) from error

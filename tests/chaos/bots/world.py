@@ -19,6 +19,8 @@ from tests.kit.program import ROOT, Program, Start
 
 THREADS = 3
 DISK = "64m"
+PERMANENT = (64, 73, 77, 78)
+"""Exit codes after which no supervisor starts it again."""
 A_CLI = "stream-json"
 """Stands in the arguments of every CLI, real or fake."""
 SKEWED = """
@@ -57,7 +59,11 @@ class World:
         return self.apart.start_bot(self._config, PYTHONPATH=f"{self._clock}:{ROOT}")
 
     async def do(self, name: str) -> None:
-        """Break something, once."""
+        """Break something, once. A bot that ended by itself is started again, as supervisors do."""
+        if not self.bot.running:
+            code = await self.bot.ended()
+            assert code not in PERMANENT, self.bot.told()
+            self.bot = self._start_bot()
         self.plan.append(name)
         await FAULTS[name](self)
         self.done[name] += 1
@@ -68,6 +74,7 @@ class World:
         self.apart.network.clear()
         self.apart.network.accept()
         if not self.bot.running:
+            assert await self.bot.ended() not in PERMANENT, self.bot.told()
             self.bot = self._start_bot()
 
     # --- the bot --------------------------------------------------------------------------------

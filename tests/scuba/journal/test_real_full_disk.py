@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import trio
 
 from actors.events import TextDelta, part
 from actors.ports import Keyed
-from scuba.journal import open_journal
+from scuba.errors import ScubaError
+from scuba.journal import hold_state_dir, open_journal
 
 
 def event(number: int) -> Keyed:
@@ -23,11 +25,28 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
     if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        assert "CI" not in os.environ, "CI leaves nothing out: let it mount a file system"
         pytest.skip("a file system can be mounted by root only")
     try:
         yield disk
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+async def test_a_start_on_a_full_disk_is_no_mistake_of_whoever_set_it_up(small_disk: Path) -> None:
+    """A supervisor would not start it again if it ended as one."""
+    ballast = small_disk / "ballast"
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+
+    with pytest.raises(ScubaError, match="full") as caught:
+        async with open_journal(small_disk / "journal.db"):
+            pass
+    assert caught.value.exit_code == 1
+    with pytest.raises(ScubaError, match="No space left") as caught, hold_state_dir(small_disk):
+        pass
+    assert caught.value.exit_code == 1
 
 
 async def test_a_journal_goes_on_when_there_is_space_again(
