@@ -17,7 +17,7 @@ async def test_a_killed_bot_leaves_no_cli_and_no_tool(parted: Apart) -> None:
     texts = parted.talk
     tools, asks = [await parted.me.new_thread(parted.bot_id) for _ in range(2)]
     await texts.said(await texts.say("%%say one two\n%%sleep 60\n%%say three"), "two")
-    call = json.dumps({"command": f"setsid {NAP} & {NAP}; touch too-late"})
+    call = json.dumps({"command": f"setsid {NAP} & {NAP} && touch too-late"})
     await tools.allow(await tools.asked(await tools.say(f"%%tool Bash {call}")))
     await asks.asked(await asks.say('%%tool Bash {"command": "touch asked"}'))
     await bot.runs(NAP, 2)
@@ -36,7 +36,7 @@ async def test_a_bot_killed_with_its_guard_is_cleared_up_by_the_next_start(parte
     """Field case 10.1: before anything is resumed; the tool that ran on is gone."""
     bot = parted.start_bot()
     await bot.says("thread started")
-    call = json.dumps({"command": f"{NAP}; touch too-late"})
+    call = json.dumps({"command": f"{NAP} && touch too-late"})
     at = await parted.talk.say(f"%%tool Bash {call}")
     await parted.talk.allow(await parted.talk.asked(at))
     naps = await bot.runs(NAP, 1)
