@@ -69,6 +69,7 @@ class ConversationRules(RuleBasedStateMachine):
         self.settled = 0
         self.left = self.closed = self.draining = self.ready = False
         self.stopped: set[str] = set()
+        self.interrupted: set[str] = set()
 
     # --- what the outside does -----------------------------------------------------------------
 
@@ -97,6 +98,8 @@ class ConversationRules(RuleBasedStateMachine):
                 assert effect.prompt_id == self.turn.prompt_id
                 assert effect.prompt_id not in self.stopped
                 self.stopped.add(effect.prompt_id)
+                if not self.draining:  # our own stop does not spoil a turn that ends all the same
+                    self.interrupted.add(effect.prompt_id)
             case Decide():
                 assert self.open_run is not None
             case Close():
@@ -120,7 +123,7 @@ class ConversationRules(RuleBasedStateMachine):
         assert self.open_run == run_id
         if isinstance(payload, RunFinishedPayload):
             assert self.turn is not None
-            expected = self.turn.prompt_id in self.stopped
+            expected = self.turn.prompt_id in self.interrupted
             assert (payload.status == "interrupted") >= expected
             self.open_run = None
             self.finished.append(run_id)
