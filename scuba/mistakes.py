@@ -109,7 +109,8 @@ def _check(value: object, kind: inspect.Type, path: str) -> Iterable[Mistake]:
 def _check_union(value: object, members: tuple[inspect.Type, ...], path: str) -> Iterable[Mistake]:
     """Blame the value under the member whose kind it has; else name what would do."""
     for member in members:
-        if _shape(member) is _kind_of(value):
+        is_whole = isinstance(member, inspect.FloatType) and _kind_of(value) is int
+        if _shape(member) is _kind_of(value) or is_whole:
             yield from _check(value, member, path)
             return
     wanted = " or ".join(_name(member) for member in members if _shape(member) is not None)

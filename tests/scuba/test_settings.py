@@ -75,6 +75,21 @@ def test_the_seeds_example_is_enough(tmp_path: Path) -> None:
     assert settings.interrupt.drain_seconds == 8
 
 
+@pytest.mark.parametrize("value", [600, 600.0, None])
+def test_a_limit_may_be_a_whole_number_or_none(tmp_path: Path, value: float | None) -> None:
+    settings = load_settings(written(tmp_path, {**GOOD, "approvals": {"expirySeconds": value}}))
+
+    assert settings.approvals.expiry_seconds == value
+
+
+@pytest.mark.parametrize(("value", "why"), [(0, "more than 0"), ("10m", "number"), (True, "true")])
+def test_a_limit_that_is_none_is_a_mistake(tmp_path: Path, value: object, why: str) -> None:
+    said = wrong(tmp_path, {**GOOD, "approvals": {"expirySeconds": value}})
+
+    assert "approvals.expirySeconds: must be " in said
+    assert why in said
+
+
 def test_every_mistake_is_named_with_its_place(tmp_path: Path) -> None:
     """Field case 11.2: a typo, a wrong type, a number and a word out of range, at once."""
     said = wrong(
