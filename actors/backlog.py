@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from actors.events import Event, RunFinished
+from actors.events import Event, InterruptRequested, RunFinished
 from actors.messages import ThreadGranted
 from actors.ports import Position
 
@@ -63,13 +63,23 @@ def has_news(granted: ThreadGranted, floor_seq: int) -> bool:
 
 
 def answered(window: Sequence[Event], own_principal_id: str) -> int:
-    """Return up to which seq our own completed runs in the window answered; 0 for none.
+    """Return up to which seq our own runs in the window have settled their input; 0 for none.
 
-    So a journal that was lost, or is older than the log, has nothing answered twice.
+    So a journal that was lost, or is older than the log, has nothing answered twice. A failed run
+    was told as such, and one that somebody stopped was not wanted; what our own end cut may be.
     """
-    ends = (e.body for e in window if e.principal_id == own_principal_id)
-    completed = (b for b in ends if isinstance(b, RunFinished) and b.status == "completed")
-    return max((body.through_seq or 0 for body in completed), default=0)
+    stopped = {e.run_id for e in window if isinstance(e.body, InterruptRequested)}
+    seqs = [0]
+    for event in window:
+        match event.body:
+            case RunFinished(status=status, through_seq=int(seq)) if (
+                event.principal_id == own_principal_id
+                and (status != "interrupted" or event.run_id in stopped)
+            ):
+                seqs.append(seq)
+            case _:
+                pass
+    return max(seqs)
 
 
 def skipped(floor: int, window: Sequence[Event]) -> int:

@@ -11,11 +11,12 @@ from actors.backlog import (
     OnResume,
     Start,
     after_crash,
+    answered,
     has_news,
     skipped,
     start,
 )
-from actors.events import Event, Unknown
+from actors.events import Event, InterruptRequested, RunFinished, RunStatus, Unknown
 from actors.messages import ThreadGranted
 from actors.ports import Position
 from actors.thread_scope import Policy
@@ -143,3 +144,18 @@ async def test_what_was_skipped_once_is_not_found_by_the_next_start(
         await second.until_finished(1)
 
         assert second.log.text(ROOM) == "echo: while away"
+
+
+def test_only_what_ended_or_was_stopped_by_somebody_counts_as_answered() -> None:
+    """Field case 7.1: without a journal nothing failed is tried again, and nothing unwanted."""
+
+    def ended(run_id: str, status: RunStatus, seq: int | None, by: str = "bot") -> Event:
+        body = RunFinished(status=status, through_seq=seq)
+        return Event(seq=50, principal_id=by, body=body, run_id=run_id)
+
+    stop = Event(seq=9, principal_id="ada", body=InterruptRequested(), run_id="r2")
+    assert answered([], "bot") == 0
+    assert answered([ended("r", "completed", 7), ended("r", "failed", 9)], "bot") == 9
+    assert answered([ended("r", "completed", 7, "ada"), ended("r", "failed", None)], "bot") == 0
+    cut, stopped = ended("r1", "interrupted", 8), ended("r2", "interrupted", 7)
+    assert answered([stop, cut, stopped], "bot") == 7
