@@ -99,7 +99,7 @@ async def a_call_that_is_allowed(bot: Bot) -> None:
     await still()
     session, call = bot.harness.of(ROOM), {"tool_call_id": "c1", "tool_name": "Bash", "input": {}}
     session.say(ToolCalled(**call), PermissionAsked(**call))  # type: ignore[arg-type]
-    await still()
+    await trio.sleep(100)
     allowed = ApprovalGiven(tool_call_id="c1", decision="allow")
     bot.log.add(ROOM, "user-ben", allowed, run_id=run_of(bot), role="commenter")
     bot.log.add(ROOM, ADA, allowed, run_id=run_of(bot), role="owner")
@@ -290,7 +290,7 @@ async def cut_life(story: Story, steps: int, seen: set[Point]) -> tuple[Bot, boo
     """
     ORDER.seed(0)
     bot = Bot()
-    bot.policy = Policy(own_principal_id=BOT, max_live=1, idle_s=10.0)
+    bot.policy = Policy(own_principal_id=BOT, max_live=1, idle_s=10.0, approval_expiry_s=600.0)
     bot.log.grant(ROOM)
     if story in PREPARED:
         PREPARED[story](bot)
