@@ -108,4 +108,4 @@ def test_the_readme_has_the_two_commands() -> None:
     text = (ROOT / "README.md").read_text()
 
     assert "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/python -m scuba\n" in text
-    assert ".venv/bin/pip install -e '.[test]' && .venv/bin/python -m pytest -n 3\n" in text
+    assert ".venv/bin/pip install -e '.[test]' && .venv/bin/python -m pytest -n 4\n" in text
