@@ -168,6 +168,11 @@ class ThreadLog(Protocol):
         """Of the server's log; known once connected."""
         ...
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether, when last connected, no other process was connected as this bot."""
+        ...
+
     async def append(self, thread_id: str, events: Sequence[Keyed]) -> Sequence[int]:
         """Append all or nothing; return their seqs in order. One attempt.
 

@@ -111,8 +111,19 @@ class ThreadActor:
         run = record.run
         for run_id in self._granted.open_runs:
             if run is None or run_id != run.run_id:
-                await leftovers.end(self._log, self._thread_id, run_id)
+                await self._end_unknown(run_id)
         return record, Fate() if run is None else await self._take_up(run)
+
+    async def _end_unknown(self, run_id: str) -> None:
+        """End a run of ours that the journal does not know, unless it may be in another's hand."""
+        if self._log.is_alone:
+            await leftovers.end(self._log, self._thread_id, run_id)
+        else:
+            logger.error(
+                "run %s is left as it is: it may be of the other process that is connected as "
+                "this bot",
+                run_id,
+            )
 
     async def _take_up(self, run: OpenRun) -> Fate:
         """Decide about a run that was not settled, and do what that asks for at once."""

@@ -76,7 +76,7 @@ class Live:
         self._books = 0
         self._grants_backoff = Backoff()
         self._is_connected = False
-        self._connections = 0
+        self._connections = self._others = 0
         self._on_ready = trio.Event()
         self._tasks: trio.Nursery
 
@@ -84,6 +84,11 @@ class Live:
     def log_epoch(self) -> str | None:
         """Of the server's log; None before the first connection."""
         return self._subscriptions.log_epoch
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether, when last connected, no other process was connected as this principal."""
+        return not self._others
 
     def statistics(self) -> Statistics:
         """Return how the socket fares."""
@@ -162,6 +167,7 @@ class Live:
             )
         if epoch not in (None, ready.log_epoch):
             raise another_log(epoch, ready.log_epoch)
+        self._others = ready.other_instances
         if ready.other_instances and self._principal_id is not None:
             logger.warning(
                 "%d other connections run as %s: each would answer",

@@ -70,6 +70,11 @@ class BubbleLog:
             raise RuntimeError("the log epoch is known once run() has started")
         return epoch
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether, when last connected, no other process was connected as this bot."""
+        return self._live.is_alone
+
     async def append(self, thread_id: str, events: Sequence[Keyed]) -> Sequence[int]:
         """Append all or nothing; return their seqs in order. One attempt; see the port.
 

@@ -49,6 +49,7 @@ class FakeLog:
 
     def __init__(self) -> None:
         self.log_epoch = "e-1"
+        self.is_alone = True
         self.threads: dict[str, list[Event]] = {}
         self.keys: dict[tuple[str, str], int] = {}
         self.payloads: dict[tuple[str, int], object] = {}
