@@ -24,6 +24,7 @@ from actors.events import (
     Trigger,
 )
 from actors.harness import AnySaid, Decision, PermissionAsked, Supplied, ToolReturned, TurnEnded
+from actors.leftovers import EXPIRED
 from actors.messages import (
     Append,
     ApprovalAnswered,
@@ -284,9 +285,13 @@ class Conversation:
         return [See(seq)]
 
     def _cut(self) -> list[Effect]:
+        run = self._run
         effects = self._stop("scuba is being stopped")
-        if effects and self._run is not None:
-            self._run.cut = True
+        if not effects or run is None:
+            return []
+        run.cut = True
+        if run.outbound.asked:
+            effects.append(Append(tuple(run.outbound.notice(EXPIRED))))
         return effects
 
     def _stop(self, why: str) -> list[Effect]:

@@ -8,12 +8,14 @@ import trio
 
 from actors.events import (
     AnyChunk,
+    ApprovalGiven,
     DataNotice,
     Draft,
     Event,
     Notice,
     Part,
     ReasoningEnd,
+    ResultGiven,
     RunFinished,
     RunFinishedPayload,
     SeenChunk,
@@ -31,7 +33,8 @@ INTERRUPTED = RunFinishedPayload(status="interrupted", reason=STOPPED)
 EXPIRED = Notice(
     "warning",
     "approval_expired",
-    "A decision was waited for when scuba was stopped. It is not waited for any more.",
+    "A decision was waited for when scuba was stopped. The request has expired: an answer has no "
+    "effect any more. If the call is still needed, it is asked for anew.",
 )
 OUTCOMES = ("tool-output-available", "tool-output-error", "tool-output-denied")
 CALLS = ("tool-input-start", "tool-input-available")
@@ -45,9 +48,16 @@ class Open(msgspec.Struct):
     parts: dict[str, AnyChunk] = {}
     """By id, the chunk that would end it."""
     calls: dict[str, bool] = {}
-    """By id, whether a decision about it is waited for."""
+    """By id, whether a decision about it was asked for."""
+    answered: set[str] = set()
+    """Calls that somebody gave an answer to, valid or not."""
     texts: list[str] = []
     """The run's text parts so far, in order."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a call was asked for and nobody has answered."""
+        return any(asked and call not in self.answered for call, asked in self.calls.items())
 
     def take(self, chunk: SeenChunk) -> None:
         """Take in one chunk of the run."""
@@ -81,6 +91,8 @@ def look(events: Iterable[Event]) -> Open:
                 found.finished = finished
             case Part(chunk):
                 found.take(chunk)
+            case ApprovalGiven() | ResultGiven() as given:
+                found.answered.add(given.tool_call_id)
             case _:
                 pass
     return found

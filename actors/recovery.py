@@ -73,11 +73,12 @@ def decide(run: OpenRun, events: Sequence[Event], evidence: Evidence) -> Fate:
         return Fate(settles=True)
     if any(isinstance(event.body, InterruptRequested) for event in events):
         return Fate(events=tuple(ending(run.run_id, events)), settles=True)
-    if evidence.fate == "answered":
+    if evidence.fate == "answered" and not look(events).waits:
         return Fate(events=tuple(_rest(run, events, evidence)), settles=True)
     if run.tries >= MOST_TRIES:
         return Fate(events=tuple(_given_up(run, events)), settles=True)
-    if evidence.fate == "unfinished" or run.resumes == "session":
+    if evidence.fate in ("unfinished", "answered") or run.resumes == "session":
+        # A harness whose question nobody hears takes it for denied, and may end: no answer yet.
         cut = ending(run.run_id, events, more=[DataNotice(data=GOING_ON)])
         return Fate(events=tuple(cut), goes_on=Input(GO_ON, run.through_seq))
     if run.resumes == "input" or _worked(events):

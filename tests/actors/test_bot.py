@@ -13,6 +13,7 @@ from actors.events import (
     Part,
     ResultGiven,
     RunFinished,
+    RunStarted,
     SeenChunk,
     Unknown,
 )
@@ -504,6 +505,39 @@ async def test_a_run_left_open_by_an_earlier_process_is_ended_once(
     assert isinstance(ended[0].body, Part)
     assert ended[0].body.chunk.type == "text-end"
     assert ended[1].body == RunFinished(status="interrupted")
+
+
+async def test_a_stop_says_that_what_was_asked_for_has_expired(autojump_clock: MockClock) -> None:
+    """Field case 7.9: once, before the run ends as interrupted."""
+    bot = Bot()
+    bot.harness.prepare = quiet
+    async with bot_in_room(bot):
+        bot.log.say(ROOM, "build it")
+        await run_id(bot)
+        bot.harness.of(ROOM).say(*ASKED)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        bot.stop.set()
+        await bot.stopped.wait()
+
+        assert bot.log.shown(ROOM).count("data-notice") == 1
+        assert bot.finished() == ["interrupted"]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_a_run_that_may_be_another_instances_is_not_ended(
+    autojump_clock: MockClock, alone: bool
+) -> None:
+    """Field case 16.3: our journal does not know it, and another process is connected as we are."""
+    bot = Bot()
+    bot.log.is_alone = alone
+    bot.log.add(ROOM, ADA, Unknown())
+    bot.log.add(ROOM, BOT, RunStarted(), run_id="run_x")
+    async with bot_in_room(bot, open_runs=("run_x",)):
+        bot.log.say(ROOM, "hello")
+        await bot.until_finished(1)
+
+    ended = [e for e in bot.log.threads[ROOM] if isinstance(e.body, RunFinished)]
+    assert [e.run_id == "run_x" for e in ended] == ([True, False] if alone else [False])
 
 
 async def test_a_turn_that_ends_within_the_grace_is_answered_before_the_stop(

@@ -106,6 +106,21 @@ def test_a_decision_that_was_waited_for_is_said_to_be_off() -> None:
     assert shown(fate.events) == ["tool-output-error", "data-notice", "interrupted"]
 
 
+def test_an_end_without_the_decision_that_was_waited_for_is_no_answer() -> None:
+    """Field case 3.5: a CLI that nobody answers takes that for a no, and may come to its end."""
+    fate = decide(RUN, ASKING, ANSWERED)
+    assert shown(fate.events)[-1] == "interrupted"
+    assert (fate.settles, fate.goes_on is not None) == (False, True)
+
+    given = Event(
+        seq=20,
+        principal_id=ADA,
+        body=ApprovalGiven(tool_call_id="c", decision="allow"),
+        run_id="run_1",
+    )
+    assert decide(RUN, [*ASKING, given], ANSWERED).settles
+
+
 @pytest.mark.parametrize(
     ("events", "expected"),
     [
