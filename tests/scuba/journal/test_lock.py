@@ -1,5 +1,6 @@
 """The state directory: one holder, named to whoever comes second, gone with its process."""
 
+import errno
 import json
 import os
 import signal
@@ -109,3 +110,42 @@ def test_a_file_in_its_place_is_a_clear_error(tmp_path: Path) -> None:
         hold_state_dir(tmp_path / "state"),
     ):
         pass
+
+
+def test_a_directory_in_place_of_the_lock_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "lock").mkdir()
+    with (
+        pytest.raises(ConfigError, match=r"cannot use the state directory .*: Is a directory"),
+        hold_state_dir(tmp_path),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("path", ["/proc/scuba", "/dev/null/state", "a\0b"])
+def test_a_place_where_nothing_can_be_kept_is_a_clear_error(path: str) -> None:
+    with (
+        pytest.raises(ConfigError, match="cannot use the state directory") as caught,
+        hold_state_dir(Path(path)),
+    ):
+        pass
+
+    assert "--state-dir" in caught.value.hint
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EROFS])
+def test_a_disk_without_locks_is_a_clear_error_and_no_holder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Field case 16.3: some network file systems have none; nobody is blamed for it."""
+
+    def refuse(_file: int, _how: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("scuba.lock.fcntl.flock", refuse)
+    with (
+        pytest.raises(ConfigError, match=os.strerror(number)) as caught,
+        hold_state_dir(tmp_path / "state"),
+    ):
+        pass
+
+    assert caught.value.exit_code == 78
