@@ -10,7 +10,10 @@ from tests.kit.processes import assert_none_left
 
 
 async def test_what_was_handled_is_not_handled_again(parted: Apart) -> None:
-    """Field case 7.1: five turns; a clean stop and a start; kill -9 and a start."""
+    """Field case 7.1: five turns; a clean stop and a start; kill -9 and a start.
+
+    Even without its journal: the log says what is answered.
+    """
     bot = parted.start_bot()
     at = await parted.talk.last_seq()
     for number in range(5):
@@ -27,9 +30,13 @@ async def test_what_was_handled_is_not_handled_again(parted: Apart) -> None:
     bot = parted.start_bot()
     assert (await parted.talk.ask("seven")).text() == "echo: seven"
     assert (await bot.stop()).code == 0
+    for file in (parted.place / "bot").glob("journal.db*"):
+        file.unlink()
+    parted.start_bot()
+    assert (await parted.talk.ask("eight")).text() == "echo: eight"
 
     seen = await parted.talk.events(at)
-    assert seen.statuses() == ["completed"] * 7
+    assert seen.statuses() == ["completed"] * 8
     for number in range(5):
         assert seen.text().count(f"echo: turn {number}") == 1
     assert not faults(seen)
