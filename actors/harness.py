@@ -82,6 +82,9 @@ class TurnEnded(Said, frozen=True, kw_only=True):
     """A stable class of failure, for notices and logs (`not_logged_in`, `rate_limited`, …)."""
     text: str | None = None
     """For people: cause and next step, without paths or secrets."""
+    tainted: bool = False
+    """It failed, and what was said in this conversation before may be why: another may do better.
+    Never for what would fail anywhere: no login, a limit, an overload, a budget."""
 
 
 AnySaid = (

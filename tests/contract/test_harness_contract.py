@@ -4,12 +4,14 @@ The prompts are scripts of the scripted model; the fake CLI understands them, to
 """
 
 import os
+import shutil
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import pytest
 import trio
 
@@ -85,16 +87,16 @@ class Talk:
 
 
 @pytest.fixture(params=["fake", "real"])
-async def harness(
+async def settings(
     request: pytest.FixtureRequest, place: Path, nursery: trio.Nursery
-) -> AsyncIterator[Harness]:
-    """Return a harness; nothing that it started outlives the test."""
+) -> ClaudeSettings:
+    """Return what a harness works with: the fake CLI, or the real one and the scripted model."""
     if request.param == "fake":
         cli_path, url = fake_cli(place / "bin"), "http://127.0.0.1:9"
     else:
         cli_path, url = None, await nursery.start(serve_scripted)
     (place / "work").mkdir()
-    settings = ClaudeSettings(
+    return ClaudeSettings(
         cwd=place / "work",
         state_dir=place / "state",
         model="claude-sonnet-5",
@@ -102,6 +104,11 @@ async def harness(
         env=hermetic_env(place, url),
         use_login=False,
     )
+
+
+@pytest.fixture
+async def harness(settings: ClaudeSettings) -> AsyncIterator[Harness]:
+    """Return a harness; nothing that it started outlives the test."""
     with trio.fail_after(60):
         yield ClaudeHarness(settings)
     await assert_none_left(descendants(os.getpid()))
@@ -439,6 +446,25 @@ async def test_a_lost_session_is_told_from_other_failures(harness: Harness) -> N
     assert caught.value.lost_session
 
 
+async def test_a_session_of_another_directory_remembers_or_is_lost(
+    harness: Harness, settings: ClaudeSettings, place: Path
+) -> None:
+    """Field case 7.5: `claude.cwd` was changed. Never an empty memory that nobody is told of."""
+    async with talk(harness) as conversation:
+        await conversation.turn("the word is swordfish")
+        session_id = conversation.session.session_id
+    (place / "elsewhere").mkdir()
+    moved = ClaudeHarness(msgspec.structs.replace(settings, cwd=place / "elsewhere"))
+    is_lost, recalled = False, ""
+    try:
+        async with talk(moved, resume=session_id) as conversation:
+            recalled = text_of(await conversation.turn("%%recall"))
+    except SessionFailed as failed:
+        is_lost = failed.lost_session
+
+    assert is_lost or recalled == "recall: the word is swordfish"
+
+
 # --- telling afterwards ------------------------------------------------------------------------
 
 
@@ -497,6 +523,45 @@ async def test_the_record_tells_that_a_prompt_was_never_given(harness: Harness) 
     assert await harness.evidence("thread-1", session_id, "prompt-1") == Evidence(fate="unseen")
     assert await harness.evidence("thread-2", None, "prompt-1") == Evidence(fate="unseen")
     assert await harness.evidence("thread-2", UNKNOWN, "prompt-1") == Evidence(fate="unknown")
+
+
+# --- losing the ground ---
+
+GROUND = {"streaming": "%%say one two\n%%sleep 60", "idle": "hello"}
+
+
+@pytest.mark.parametrize(("moment", "replaced"), [("streaming", False), ("idle", True)])
+async def test_a_directory_that_vanishes_ends_the_session_with_the_cause(
+    harness: Harness, place: Path, moment: str, replaced: bool
+) -> None:
+    """Field case 10.10: deleted, or another one in its place as after an unmount."""
+    async with talk(harness) as conversation:
+        await conversation.begin(GROUND[moment])
+        await conversation.next(TurnEnded if moment == "idle" else TextSaid)
+        alive, session_id = descendants(os.getpid()), conversation.session.session_id
+        shutil.rmtree(place / "work")
+        if replaced:
+            (place / "new").mkdir()
+            (place / "new").rename(place / "work")
+        with pytest.raises(SessionFailed) as caught, trio.fail_after(15):
+            await said_to_the_end(conversation.session)
+    await assert_none_left(alive)
+
+    assert caught.value.code == "bad_cwd"
+    assert str(place) not in caught.value.text
+    assert str(place / "work") in caught.value.detail
+    if not replaced:
+        with pytest.raises(SessionFailed, match="bad_cwd"):
+            async with talk(harness, resume=session_id):
+                pass
+        (place / "work").mkdir()
+    async with talk(harness, resume=session_id) as conversation:
+        assert text_of(await conversation.turn("back?")) == "echo: back?"
+
+
+async def said_to_the_end(session: HarnessSession) -> None:
+    while True:
+        await session.receive()
 
 
 # --- closing -----------------------------------------------------------------------------------

@@ -30,6 +30,10 @@ class Start:
         """Never answers a control request but `initialize`."""
         self.deaf: bool = faults.pop("deaf", False)
         """Acknowledges interrupts and goes on."""
+        self.other_id: bool = faults.pop("other_id", False)
+        """Takes up a session that it is to resume, and calls it by another id from then on."""
+        self.poisoned: int = faults.pop("poisoned", 0)
+        """Each prompt to a session that was resumed ends in this error of the API."""
         self.pieces: int = faults.pop("pieces", 0)
         self.newline: str = faults.pop("newline", "\n")
         if faults:
@@ -202,6 +206,8 @@ class Cli:
             error = f"No conversation found with session ID: {self.resumed}"
             self.result({}, "error_during_execution", None, num_turns=0, errors=[error])
             sys.exit(error)
+        if self.resumed and self.start.other_id:
+            self.session_id = new_uuid()
         if not self.resumed and self.transcript.exists():
             sys.exit(f"Error: Session ID {self.session_id} is already in use.")
 

@@ -32,7 +32,8 @@ class Turn(Reply):
             echo = {"message": prompt["message"], "uuid": known_as}
             cli.say("user", **echo, isReplay=True, parent_tool_use_id=None)
         try:
-            self.act(actions(self.text))
+            poisoned = cli.start.poisoned if cli.resumed else 0
+            self.act([{"error": poisoned}] if poisoned else actions(self.text))
             self.end_reply()
             (self.ended or self.succeeded)()
             state = "cancelled" if self.ended else "completed"

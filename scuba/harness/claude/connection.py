@@ -36,6 +36,7 @@ from scuba.harness.claude.session import ClaudeSession
 from scuba.harness.claude.settings import ClaudeSettings
 from scuba.harness.claude.transport import RawTransport, command_line
 from scuba.harness.claude.values import every_text, sound
+from scuba.harness.claude.workplace import vanished
 from scuba.harness.lifeline import LifeLine
 from scuba.harness.processes import EOF_S, end_tree
 
@@ -126,8 +127,19 @@ class Connection:
         self._client = ClaudeSDKClient(options, transport=transport)
         nursery.start_soon(transport.pump, name=f"CLI of {self._thread_id}")
         await self._connect(self._client, transport, place.cli)
-        self._session = ClaudeSession(transport, self._frames, self._permissions, session_id)
+        nursery.start_soon(self._watch_place, transport, name=f"place of {self._thread_id}")
+        self._session = ClaudeSession(
+            transport,
+            self._frames,
+            self._permissions,
+            session_id,
+            resumed=self._resume is not None,
+        )
         return self._session
+
+    async def _watch_place(self, transport: RawTransport) -> None:
+        """A CLI whose directory vanished lives on, and can do nothing right."""
+        await transport.give_up(await vanished(self._settings.cwd), "bad_cwd")
 
     def _prepare(self) -> Place:
         """Check and lay out what the CLI needs on disk. Raises SessionFailed."""

@@ -48,7 +48,14 @@ TEXTS = {
         "Start a new thread, or send a shorter message."
     ),
     "agent_failed": "The agent stopped with an internal error. Send the message again.",
+    "bad_cwd": (
+        "The agent's working directory disappeared. Put it back, or correct `claude.cwd` in "
+        "scuba's settings; then send the message again."
+    ),
 }
+TAINTS = frozenset({"bad_request", "context_too_long", "agent_failed"})
+"""What may come from the conversation so far, and then comes again with every message: a call that
+has no result, an image that is refused, a transcript that has grown too long."""
 
 BY_ASSISTANT_ERROR = {
     "authentication_failed": "not_logged_in",
@@ -98,6 +105,11 @@ class Outcome(msgspec.Struct, frozen=True):
     status: Status
     code: str | None = None
     text: str | None = None
+
+    @property
+    def tainted(self) -> bool:
+        """Return whether the conversation itself may be the cause."""
+        return self.status == "failed" and self.code in TAINTS
 
 
 COMPLETED, INTERRUPTED = Outcome("completed"), Outcome("interrupted")

@@ -221,6 +221,8 @@ class Exited(Frame, tag=False):
     asked: bool
     """We closed the session."""
     error: str = ""
+    code: str = ""
+    """The class of failure, when it was found out otherwise than from what the CLI says."""
 
 
 _FRAMES: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(

@@ -260,6 +260,7 @@ class Mapper:
                     status=outcome.status,
                     code=outcome.code,
                     text=outcome.text,
+                    tainted=outcome.tainted,
                 )
             )
 

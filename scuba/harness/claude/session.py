@@ -39,11 +39,19 @@ class ClaudeSession:
     """Reads frames and writes prompts. The process belongs to the connection, not to it."""
 
     def __init__(
-        self, wire: Wire, frames: FrameQueue, permissions: Permissions, session_id: str
+        self,
+        wire: Wire,
+        frames: FrameQueue,
+        permissions: Permissions,
+        session_id: str,
+        *,
+        resumed: bool = False,
     ) -> None:
         self._wire, self._frames, self._permissions = wire, frames, permissions
         self._mapper = Mapper()
         self._mapper.session_id = session_id
+        self._expected = session_id if resumed else None
+        """By which the CLI must call the conversation, until the first turn is over."""
         self._ended: SessionFailed | None = None
         self._stop_early: str | None = None
 
@@ -60,14 +68,19 @@ class ClaudeSession:
     async def receive(self) -> Sequence[AnySaid]:
         """Return all that waits, at least one item, in order.
 
-        Raises SessionFailed when the CLI has ended, after everything it said was returned.
+        Raises SessionFailed when the CLI has ended, after everything it said was returned; also
+        when it came back with another conversation than the one to resume: of that, nothing is.
         """
         while self._ended is None:
             frames = await self._frames.get()
             last = frames[-1]
             if isinstance(last, Exited):
                 self._ended = _death(last)
-            if said := self._map(frames):
+            said = self._map(frames)
+            if self._expected not in (None, self._mapper.session_id):
+                self._ended = _another(self._expected, self._mapper.session_id)
+            elif said:
+                self._expected = None if self._mapper.turn is None else self._expected
                 return said
         raise self._ended
 
@@ -166,10 +179,18 @@ def prompt_frame(known_as: str, text: str) -> dict[str, Any]:
     }
 
 
+def _another(asked_for: str | None, came: str) -> SessionFailed:
+    text = "The agent did not take up the earlier conversation. Send the message again."
+    detail = f"resumed {asked_for}, and the CLI says {came}"
+    return SessionFailed("session_lost", text, detail, lost_session=True)
+
+
 def _death(last: Exited) -> SessionFailed:
     """Return what the end of the CLI means: class, words for people, detail for the operator."""
     told = "\n".join([last.error, *last.stderr])
     detail = f"exit code {last.returncode}: {told}"
+    if last.code:
+        return SessionFailed(last.code, TEXTS[last.code], detail)
     if last.asked:
         return SessionFailed("closed", "The agent was closed.", detail)
     if code := hinted(told):

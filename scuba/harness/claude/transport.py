@@ -89,7 +89,7 @@ class RawTransport(Transport):
         self._to_sdk, self._for_sdk = trio.open_memory_channel[dict[str, Any]](0)
         self._started, self._ended = trio.Event(), trio.Event()
         self._asked = False
-        self._stuck = ""
+        self._stuck = self._code = ""
         self._last_error = ""
 
     @property
@@ -136,7 +136,7 @@ class RawTransport(Transport):
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 raise Broken("the CLI has closed its input") from error
         if scope.cancelled_caught:
-            await self._give_up(f"the CLI has not read its input for {WRITE_S:g} s")
+            await self.give_up(f"the CLI has not read its input for {WRITE_S:g} s")
             raise Broken(self._stuck)
 
     async def send(self, frame: Mapping[str, Any]) -> None:
@@ -194,9 +194,12 @@ class RawTransport(Transport):
             nursery.cancel_scope.cancel()
         self._finish()
 
-    async def _give_up(self, why: str) -> None:
-        """The CLI lives but is of no use: stop reading, so that the session hears of it."""
-        self._stuck = why
+    async def give_up(self, why: str, code: str = "") -> None:
+        """The CLI lives but is of no use: stop reading, so that the session hears of it.
+
+        `code`: the class of failure that this is.
+        """
+        self._stuck, self._code = why, code
         assert self._child.stdout is not None
         await self._child.stdout.aclose()
 
@@ -275,6 +278,7 @@ class RawTransport(Transport):
             stderr=self.stderr_tail,
             asked=self._asked,
             error=self._stuck or self._last_error,
+            code=self._code,
         )
         self._frames.close(last)
 
