@@ -77,7 +77,8 @@ class SessionFailed(Exception):
     """A harness session could not start, or ended by itself.
 
     `code` is stable, `text` is for people (no path, no secret), `detail` for the operator's log.
-    `lost_session`: the session to resume is unknown to the harness; a fresh one may work.
+    `lost_session`: the session to resume is unknown to the harness, or another one came in its
+    place; a fresh one may work.
     """
 
     def __init__(
@@ -261,4 +262,12 @@ class Journal(Protocol):
 
     async def remember_session(self, thread_id: str, session_id: str | None) -> None:
         """Keep (or, with None, forget) a thread's harness session."""
+        ...
+
+    async def retire_session(self, thread_id: str, session_id: str, why: str) -> None:
+        """Never resume this session of a thread again; its id stays on record, with the cause."""
+        ...
+
+    def has_retired(self, thread_id: str) -> bool:
+        """Return whether a thread's session was retired, and none has taken its place."""
         ...

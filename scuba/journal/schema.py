@@ -35,6 +35,13 @@ MIGRATIONS = (
     """
     ALTER TABLE runs ADD COLUMN resumes TEXT NOT NULL DEFAULT 'nothing';
     """,
+    # 4
+    """
+    CREATE TABLE retired_sessions (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, thread_id TEXT NOT NULL,
+        session_id TEXT NOT NULL, why TEXT NOT NULL, retired_at TEXT NOT NULL
+    );
+    """,
 )
 """Step n brings version n - 1 to n. A step that was shipped never changes."""
 

@@ -18,6 +18,8 @@ from scuba.journal.stubborn import Stubborn
 T = TypeVar("T")
 
 EPOCH = "log_epoch"
+WHY_CHARS = 2_000
+"""What is kept of the cause for which a session was retired."""
 _SETTLE = """
     INSERT INTO checkpoints VALUES (?, ?, ?) ON CONFLICT (thread_id) DO UPDATE
     SET log_epoch = excluded.log_epoch, seq = excluded.seq
@@ -41,6 +43,10 @@ _KEEP = """
     ON CONFLICT (thread_id, key) DO UPDATE SET type = excluded.type, payload = excluded.payload
 """
 _HELD = "SELECT key, type, run_id, payload FROM unsent WHERE thread_id = ? AND key = ?"
+_RETIRE = """
+    INSERT INTO retired_sessions (thread_id, session_id, why, retired_at)
+    VALUES (?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))
+"""
 _LAND = "DELETE FROM unsent WHERE thread_id = ? AND key = ?"
 _ASIDE = {
     "runs": "json_object('runId', run_id, 'promptId', prompt_id, 'throughSeq', through_seq)",
@@ -65,6 +71,7 @@ class SqliteJournal:
             str(thread_id): str(session_id)
             for thread_id, session_id in connection.execute("SELECT * FROM sessions")
         }
+        self._retired = {str(row[0]) for row in connection.execute(_threads_of("retired_sessions"))}
         self._marked = {
             str(row[0]) for table in _ASIDE for row in connection.execute(_threads_of(table))
         }
@@ -169,6 +176,21 @@ class SqliteJournal:
         self._sessions.pop(thread_id, None)
         if session_id is not None:
             self._sessions[thread_id] = session_id
+
+    async def retire_session(self, thread_id: str, session_id: str, why: str) -> None:
+        """Never resume this session of a thread again; its id stays on record, with the cause."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM sessions WHERE thread_id = ?", (thread_id,))
+            connection.execute(_RETIRE, (thread_id, session_id, why[:WHY_CHARS]))
+
+        await self._write(work)
+        self._sessions.pop(thread_id, None)
+        self._retired.add(thread_id)
+
+    def has_retired(self, thread_id: str) -> bool:
+        """Return whether a thread's session was retired, and none has taken its place."""
+        return thread_id in self._retired and thread_id not in self._sessions
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         # Not abandoned on cancel: a write that began is finished before its caller goes on.

@@ -122,3 +122,19 @@ async def test_another_log_puts_aside_what_is_not_settled_and_nothing_else(
     assert [await journal.record(thread_id) for thread_id in "tuv"] == [Record()] * 3
     assert journal.checkpoints() == {"t": Position("e-1", 3)}
     assert journal.session_id("t") == "s1"
+
+
+async def test_a_session_that_was_retired_is_not_resumed_until_another_takes_its_place(
+    journal: Journal,
+) -> None:
+    """Field cases 7.5 and 7.6."""
+    await journal.remember_session("t", "s1")
+    assert not journal.has_retired("t")
+    await journal.retire_session("t", "s1", "failed alike again")
+
+    assert journal.session_id("t") is None
+    assert journal.has_retired("t")
+    assert not journal.has_retired("u")
+    await journal.remember_session("t", "s2")
+    assert journal.session_id("t") == "s2"
+    assert not journal.has_retired("t")

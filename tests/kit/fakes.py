@@ -236,9 +236,17 @@ class FakeSession:
         elif isinstance(item, TurnEnded) and item.status == "completed":
             self._shows[item.prompt_id] = replace(self._shows[item.prompt_id], fate="answered")
 
-    def die(self, code: str = "agent_failed", text: str = "The agent died.") -> None:
-        self._failure = SessionFailed(code, text)
+    def die(
+        self, code: str = "agent_failed", text: str = "The agent died.", *, lost: bool = False
+    ) -> None:
+        self._failure = SessionFailed(code, text, lost_session=lost)
         self._ready.set()
+
+    def fail(self, code: str, *, tainted: bool = True) -> None:
+        """Say that the turn in hand failed, and whether the conversation may be why."""
+        prompt_id = self.prompts[-1][0]
+        ended = TurnEnded(prompt_id=prompt_id, status="failed", code=code, tainted=tainted)
+        self.say(ended)
 
     def crash(self, error: Exception) -> None:
         """Fail as no session should: with an error that nobody expects."""
@@ -343,6 +351,8 @@ class FakeJournal:
     def __init__(self) -> None:
         self.held: dict[str, Position] = {}
         self.sessions: dict[str, str] = {}
+        self.retired: dict[str, list[tuple[str, str]]] = {}
+        """By thread, each session id that is not resumed again, and why."""
         self.epoch: str | None = None
         self.unsent: dict[str, dict[str, Keyed]] = {}
         self.runs: dict[str, OpenRun] = {}
@@ -417,3 +427,11 @@ class FakeJournal:
         self.sessions.pop(thread_id, None)
         if session_id is not None:
             self.sessions[thread_id] = session_id
+
+    async def retire_session(self, thread_id: str, session_id: str, why: str) -> None:
+        await trio.lowlevel.checkpoint()
+        self.sessions.pop(thread_id, None)
+        self.retired.setdefault(thread_id, []).append((session_id, why))
+
+    def has_retired(self, thread_id: str) -> bool:
+        return thread_id in self.retired and thread_id not in self.sessions

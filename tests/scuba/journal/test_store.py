@@ -1,6 +1,7 @@
 """The journal: nothing settled is forgotten, nothing goes back, a broken file is named."""
 
 import os
+import re
 import sqlite3
 import stat
 from contextlib import closing
@@ -40,6 +41,25 @@ async def test_what_is_settled_and_remembered_is_there_after_opening_again(tmp_p
         assert journal.session_id("thr_a") == "s1"
         assert journal.session_id("thr_b") is None
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_sessions_that_were_retired_stay_on_record_with_the_cause(tmp_path: Path) -> None:
+    """Field case 7.6: for whoever looks into it later."""
+    path = tmp_path / "journal.db"
+    async with open_journal(path) as journal:
+        await journal.remember_session("thr_a", "s1")
+        await journal.retire_session("thr_a", "s1", "the CLI: " + "x" * 10_000)
+        await journal.remember_session("thr_a", "s2")
+        await journal.retire_session("thr_a", "s2", "failed alike again: bad_request")
+
+    async with open_journal(path) as journal:
+        rows = journal._connection.execute("SELECT * FROM retired_sessions").fetchall()
+        assert [row[1:3] for row in rows] == [("thr_a", "s1"), ("thr_a", "s2")]
+        assert len(rows[0][3]) <= 2_000
+        assert rows[1][3] == "failed alike again: bad_request"
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", rows[1][4])
+        assert journal.has_retired("thr_a")
+        assert journal.session_id("thr_a") is None
 
 
 @settings(max_examples=25, deadline=None)
