@@ -235,10 +235,11 @@ class Conversation:
         effects: list[Effect] = []
         while self._run is None and self._ready:
             opening, self._opening = self._opening, None
+            past_seq = opening.through_seq if opening else self._input.settled_seq
             taken = opening or self._input.take()
             if taken is None:
                 return effects
-            effects += self._answer(taken, goes_on=opening is not None)
+            effects += self._answer(taken, past_seq, goes_on=opening is not None)
         return effects
 
     def _leave(self) -> list[Effect]:
@@ -251,7 +252,7 @@ class Conversation:
             effects.append(Leave())
         return effects
 
-    def _answer(self, taken: Input, *, goes_on: bool) -> list[Effect]:
+    def _answer(self, taken: Input, past_seq: int, *, goes_on: bool) -> list[Effect]:
         """Begin a run on what was said; what was silent is settled without one."""
         if not taken.text:
             return [Settle(taken.through_seq)]
@@ -273,6 +274,7 @@ class Conversation:
                 through_seq=taken.through_seq,
                 prompt_id=run.prompt_id,
                 text=text,
+                past_seq=past_seq,
             ),
         ]
 

@@ -133,12 +133,16 @@ ThreadInbox = (
 
 
 class StartTurn(Message, frozen=True, kw_only=True):
-    """Give the harness a prompt; opens the session if there is none."""
+    """Give the harness a prompt; opens the session if there is none.
+
+    `past_seq`: what was final up to here came before; the text has what of it was left to answer.
+    """
 
     run_id: str
     through_seq: int
     prompt_id: str
     text: str
+    past_seq: int = 0
 
 
 class Decide(Message, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from actors import leftovers
 from actors.approval import ApprovalActor
 from actors.backlog import Backlog, after_crash
 from actors.events import Agent
+from actors.history import recall
 from actors.log_ids import LogIds, log_ids
 from actors.messages import (
     ApprovalInbox,
@@ -193,13 +194,16 @@ class ThreadScope:
         inbox: trio.MemoryReceiveChannel[QueryInbox],
         outbox: trio.MemorySendChannel[ThreadInbox],
     ) -> None:
-        policy = self._outside.policy
+        outside, policy, thread_id = self._outside, self._outside.policy, self.granted.thread_id
+        own_id = policy.own_principal_id
         await QueryActor(
-            self.granted.thread_id,
+            thread_id,
+            own_id,
             inbox.clone(),
             outbox.clone(),
-            self._outside.harness,
-            self._outside.journal,
+            outside.harness,
+            outside.journal,
+            partial(recall, outside.log, thread_id, self.granted.joined_seq, own_id),
             place=self._places.place(),
             cooperative_s=policy.cooperative_s,
             drain_s=policy.drain_s,

@@ -43,11 +43,14 @@ OTHER = "thr_b"
 NEVER = {
     "thread.py: await self._step(EventsSeen(window), nursery)": "before CaughtUp, nothing waits",
     "approval.py: await self._flush()": "only while the thread's inbox is full",
-    "query.py: await self._tell_end(turn, turn.last_word)": "only while the inbox is full",
-    "query.py: await self._end_turn(turn, SessionEnded())": "only when closing outlasts its budget",
-    "query.py: await self._outbox.send(SessionEnded(prompt_id=prompt_id))  # of an earlier life": (
+    "turn.py: await self.end(turn, turn.last_word)": "only while the inbox is full",
+    "query.py: await self._teller.session_over(turn, SessionEnded())": (
+        "only when closing outlasts its budget"
+    ),
+    "query.py: await self._teller.not_in_hand(prompt_id)": (
         "only after QueryActor crashed amid an interrupt"
     ),
+    "turn.py: await self._outbox.send(SessionEnded(prompt_id=prompt_id))": "the same",
 }
 """Await points that no story reaches, or at which nothing can be cancelled, with the reason."""
 
@@ -135,6 +138,37 @@ async def sessions_that_die(bot: Bot) -> None:
     await trio.sleep(5)
     bot.log.say(ROOM, "three")
     await trio.sleep(5)
+
+
+async def another_session_than_asked_for(bot: Bot) -> None:
+    bot.journal.sessions[ROOM] = "session-old"
+    bot.harness.prepare = quiet
+    bot.log.say(ROOM, "one")
+    await still()
+    bot.harness.prepare = lambda session: None
+    bot.harness.of(ROOM).die("session_lost", lost=True)
+    await trio.sleep(5)
+
+
+async def another_session_that_worked(bot: Bot) -> None:
+    bot.journal.sessions[ROOM] = "session-old"
+    bot.harness.prepare = quiet
+    bot.log.say(ROOM, "one")
+    await still()
+    session = bot.harness.of(ROOM)
+    bot.harness.records[session.prompts[0][0]] = Evidence(fate="unfinished", tools=("Bash",))
+    session.die("session_lost", lost=True)
+    await trio.sleep(5)
+
+
+async def a_session_that_fails_alike(bot: Bot) -> None:
+    bot.journal.sessions[ROOM] = "session-old"
+    bot.harness.prepare = quiet
+    for text in ("one", "two"):
+        bot.log.say(ROOM, text)
+        await still()
+        bot.harness.of(ROOM).fail("bad_request")
+        await still()
 
 
 async def a_server_that_is_away(bot: Bot) -> None:
@@ -276,6 +310,9 @@ STORIES = [
     a_call_that_is_allowed,
     an_interrupt_that_is_not_obeyed,
     sessions_that_die,
+    another_session_than_asked_for,
+    another_session_that_worked,
+    a_session_that_fails_alike,
     a_server_that_is_away,
     a_bug_in_the_harness,
     no_place_and_a_rest,

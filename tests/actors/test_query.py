@@ -1,14 +1,17 @@
 """QueryActor: the end of each turn is told once, whatever becomes of the actor."""
 
+from functools import partial
+
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from actors.harness import TextSaid, TurnEnded
+from actors.history import recall
 from actors.messages import HarnessSaid, Interrupt, QueryInbox, SessionEnded, StartTurn, ThreadInbox
 from actors.places import Places
 from actors.query import QueryActor
-from tests.kit.fakes import FakeHarness, FakeJournal, FakeSession
+from tests.kit.fakes import BOT, FakeHarness, FakeJournal, FakeLog, FakeSession
 from tests.kit.steps import After
 
 ROOM = "thr_a"
@@ -42,10 +45,12 @@ class Query:
         self.harness = FakeHarness()
         self.actor = QueryActor(
             ROOM,
+            BOT,
             receive,
             outbox,
             self.harness,
             FakeJournal(),
+            partial(recall, FakeLog(), ROOM, 1, BOT),
             place=Places().place(),
             drain_s=1.0,
         )

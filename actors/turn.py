@@ -1,0 +1,65 @@
+"""The turn in hand, and what ThreadActor is told of it: its end once, whatever happens."""
+
+import msgspec
+import trio
+
+from actors.harness import AnySaid
+from actors.messages import HarnessSaid, SessionEnded, StartTurn, ThreadInbox
+
+
+class Turn:
+    """What was asked, where it is, and how to stop it."""
+
+    def __init__(self, asked: StartTurn) -> None:
+        self.prompt_id, self.text, self.past_seq = asked.prompt_id, asked.text, asked.past_seq
+        self.ended = trio.Event()
+        self.opening = trio.CancelScope()
+        """Covers everything until the harness has the prompt."""
+        self.prompted = False
+        """Whether the harness may have it, so that only an interrupt of the harness stops it."""
+        self.stopped = False
+        """Whether somebody asked to stop it."""
+        self.last_word: HarnessSaid | SessionEnded | None = None
+        """What tells its end, until that has left."""
+
+    def begin_anew(self) -> None:
+        """Nobody has the prompt any more."""
+        self.opening, self.prompted = trio.CancelScope(), False
+        if self.stopped:
+            self.opening.cancel()
+
+
+class Teller:
+    """Tells ThreadActor what a session says. The channel is its owner's to close."""
+
+    def __init__(self, outbox: trio.MemorySendChannel[ThreadInbox]) -> None:
+        self._outbox = outbox
+
+    async def say(self, *said: AnySaid) -> None:
+        """Pass on what is no end of a turn."""
+        await self._outbox.send(HarnessSaid(said))
+
+    async def not_in_hand(self, prompt_id: str) -> None:
+        """Say that a turn is over which an earlier life had."""
+        await self._outbox.send(SessionEnded(prompt_id=prompt_id))
+
+    async def end(self, turn: Turn, last_word: HarnessSaid | SessionEnded) -> None:
+        """Say how the turn ended."""
+        turn.ended.set()
+        turn.last_word = last_word
+        await self._outbox.send(last_word)  # cancelled here, it is left to `goodbye`
+        turn.last_word = None
+
+    async def session_over(self, turn: Turn, ended: SessionEnded) -> None:
+        """Say that the session is gone, and with it its turn, if that is not over."""
+        if turn.ended.is_set():
+            await self._outbox.send(ended)
+        else:
+            await self.end(turn, msgspec.structs.replace(ended, prompt_id=turn.prompt_id))
+
+    async def goodbye(self, turn: Turn, lost: SessionEnded) -> None:
+        """Say the end of a turn that was not said yet, before there is nobody to say it."""
+        if not turn.ended.is_set():
+            await self.session_over(turn, lost)
+        elif turn.last_word is not None:
+            await self.end(turn, turn.last_word)
