@@ -18,11 +18,13 @@ from actors.events import (
     ResultGiven,
     RunFinished,
     RunFinishedPayload,
+    RunStartedPayload,
     SeenChunk,
     TextEnd,
     ToolOutputError,
     part,
 )
+from actors.pending import BATCH_EVENTS
 from actors.ports import Keyed, Refused, ThreadLog, Unavailable
 
 logger = logging.getLogger(__name__)
@@ -35,6 +37,12 @@ EXPIRED = Notice(
     "approval_expired",
     "A decision was waited for when scuba was stopped. The request has expired: an answer has no "
     "effect any more. If the call is still needed, it is asked for anew.",
+)
+PARKED = Notice(
+    "error",
+    "thread_parked",
+    "scuba fails here again and again, and leaves this thread alone now. What is not answered is "
+    "taken up when scuba is started anew, or is taken off this thread and put on it again.",
 )
 OUTCOMES = ("tool-output-available", "tool-output-error", "tool-output-denied")
 CALLS = ("tool-input-start", "tool-input-available")
@@ -121,16 +129,46 @@ def ending(
     return [Keyed(f"{run_id}/end/{number}", draft) for number, draft in enumerate(drafts)]
 
 
-async def end(log: ThreadLog, thread_id: str, run_id: str) -> None:
-    """Return when a run of ours is ended on the server, or the server refuses to let us."""
+async def end(log: ThreadLog, thread_id: str, run_id: str, more: Sequence[AnyChunk] = ()) -> bool:
+    """Return when a run of ours is ended on the server, or the server refuses to let us.
+
+    True if it was still open, so that `more` stands before its end.
+    """
     try:
-        batch = ending(run_id, await log.run_events(thread_id, run_id))
+        batch = ending(run_id, await log.run_events(thread_id, run_id), more=more)
     except Refused as refused:
         logger.warning("cannot end run %s: %s", run_id, refused)
-        return
+        return False
     if batch:
         await append(log, thread_id, batch)
         logger.info("ended run %s, left open earlier", run_id)
+    return bool(batch)
+
+
+async def park(log: ThreadLog, thread_id: str, open_runs: Sequence[str], spare_run_id: str) -> None:
+    """Return when a thread's open runs are ended, and people on it read that it is left alone.
+
+    Without an open run that is said in one of its own, which answers nothing.
+    """
+    said = False
+    for run_id in open_runs:
+        said |= await end(log, thread_id, run_id, () if said else [DataNotice(data=PARKED)])
+    if not said:
+        failed = RunFinishedPayload(status="failed", reason=PARKED.text)
+        drafts = [
+            Draft("run_started", spare_run_id, RunStartedPayload()),
+            part(spare_run_id, DataNotice(data=PARKED)),
+            Draft("run_finished", spare_run_id, failed),
+        ]
+        keys = (f"{spare_run_id}/{number}" for number in range(len(drafts)))
+        batch = [Keyed(key, draft) for key, draft in zip(keys, drafts, strict=True)]
+        await append(log, thread_id, batch)
+
+
+async def resend(log: ThreadLog, thread_id: str, unsent: Sequence[Keyed]) -> None:
+    """Return when what was on record to be sent is on the server, or refused there."""
+    for start in range(0, len(unsent), BATCH_EVENTS):
+        await append(log, thread_id, unsent[start : start + BATCH_EVENTS])
 
 
 async def append(log: ThreadLog, thread_id: str, batch: Sequence[Keyed]) -> None:

@@ -32,7 +32,6 @@ from actors.messages import (
     ThreadGranted,
     ThreadInbox,
 )
-from actors.pending import BATCH_EVENTS
 from actors.ports import Evidence, Journal, OpenRun, Position, Record, ThreadLog
 from actors.recovery import Fate
 
@@ -105,9 +104,7 @@ class ThreadActor:
     async def _recover(self) -> tuple[Record, Fate]:
         """Say what an earlier process could not say, and decide what becomes of its run."""
         record = await self._journal.record(self._thread_id)
-        for start in range(0, len(record.unsent), BATCH_EVENTS):
-            batch = record.unsent[start : start + BATCH_EVENTS]
-            await leftovers.append(self._log, self._thread_id, batch)
+        await leftovers.resend(self._log, self._thread_id, record.unsent)
         run = record.run
         for run_id in self._granted.open_runs:
             if run is None or run_id != run.run_id:

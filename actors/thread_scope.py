@@ -1,7 +1,8 @@
 """One thread's actors in one scope: cancel it, and the thread is gone, its processes with it.
 
 QueryActor and ApprovalActor are restarted alone. When ThreadActor or OutboxActor crashes, all four
-begin anew from the journal; when that happens too often, the thread is parked.
+begin anew from the journal; when that happens too often, the thread is parked: it says so and is
+left alone until it is granted anew, or scuba started anew.
 """
 
 import logging
@@ -141,11 +142,23 @@ class ThreadScope:
                 return
             with self._scope:
                 logger.info("thread started")
-                await supervise(self._live, name=name, park=True)
-                for run_id in self.granted.open_runs:
-                    await leftovers.end(self._outside.log, self.granted.thread_id, run_id)
+                left = await supervise(self._live, name=name, park=True)
+                end = self._end_runs if left else self._park
+                await supervise(end, name=f"end of {name}", intensity=1, park=True)
         finally:
             self.gone.set()
+
+    async def _end_runs(self) -> None:
+        for run_id in self.granted.open_runs:
+            await leftovers.end(self._outside.log, self.granted.thread_id, run_id)
+
+    async def _park(self) -> None:
+        """Say on the thread that it is left alone, whatever of its actors cannot say it."""
+        outside, granted = self._outside, self.granted
+        record = await outside.journal.record(granted.thread_id)
+        await leftovers.resend(outside.log, granted.thread_id, record.unsent)
+        spare = f"run_{outside.new_id()}"
+        await leftovers.park(outside.log, granted.thread_id, granted.open_runs, spare)
 
     async def _live(self) -> None:
         """Run the four actors until ThreadActor leaves or one of them crashes."""

@@ -4,7 +4,7 @@ A cancelled bot is started anew from what outlives a process: the server's log, 
 harness's own record. What was cancelled at is collected, so that no await is left out.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -17,6 +17,7 @@ import actors
 from actors.backlog import Backlog
 from actors.events import (
     ApprovalGiven,
+    Event,
     InterruptRequested,
     Part,
     RunFinished,
@@ -171,6 +172,21 @@ async def a_session_that_fails_alike(bot: Bot) -> None:
         await still()
 
 
+async def a_thread_that_is_parked(bot: Bot) -> None:
+    window, unsent = bot.log.window, bot.journal.unsent[ROOM]
+
+    async def buggy(thread_id: str, after: int, newest: int) -> Sequence[Event]:
+        await window(thread_id, after, newest)
+        bot.journal.unsent[ROOM] = unsent  # as if its receipt had not come
+        raise ValueError("a bug")
+
+    bot.log.window = buggy  # type: ignore[method-assign]  # a fault on order
+    try:
+        await trio.sleep(20)
+    finally:
+        bot.log.window = window  # type: ignore[method-assign]
+
+
 async def a_server_that_is_away(bot: Bot) -> None:
     bot.log.faults = [Unavailable("down"), Unavailable("slow", 2.0), Unavailable("down")]
     bot.log.say(ROOM, "one")
@@ -297,6 +313,7 @@ PREPARED: dict[Story, Callable[[Bot], None]] = {
     a_start_after_a_death: left_by_a_death,
     a_beginning_that_nobody_saw: half_is_history,
     a_message_from_before: said_before,
+    a_thread_that_is_parked: left_by_a_death,
 }
 
 STORIES = [
@@ -313,6 +330,7 @@ STORIES = [
     another_session_than_asked_for,
     another_session_that_worked,
     a_session_that_fails_alike,
+    a_thread_that_is_parked,
     a_server_that_is_away,
     a_bug_in_the_harness,
     no_place_and_a_rest,
