@@ -69,7 +69,6 @@ def drawn(random: Random, rare: Mapping[str, int], count: int) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Async generator .httpx:ResourceWarning")  # cut off in a call
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("number", range(3 * ROUNDS))
 async def test_each_message_is_answered_once_whatever_breaks(start: Start, number: int) -> None:
     """Nothing lost, nothing doubled, every run ended, nothing left behind."""
@@ -78,7 +77,6 @@ async def test_each_message_is_answered_once_whatever_breaks(start: Start, numbe
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Async generator .httpx:ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("number", range(ROUNDS))
 async def test_the_real_cli_is_no_exception(start: Start, number: int) -> None:
     """A smaller round, because each of its starts takes half a second."""

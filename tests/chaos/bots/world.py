@@ -2,10 +2,9 @@
 
 import os
 import signal
-import subprocess
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
 
@@ -14,6 +13,7 @@ import trio
 from tests.chaos.bots.people import Room
 from tests.kit.apart import Apart, apart
 from tests.kit.claude_env import fake_cli
+from tests.kit.disk import fill, small_disk
 from tests.kit.processes import Process
 from tests.kit.program import ROOT, Program, Start
 
@@ -21,6 +21,8 @@ THREADS = 3
 DISK = "64m"
 PERMANENT = (64, 73, 77, 78)
 """Exit codes after which no supervisor starts it again."""
+CLI_S = 60.0
+"""Longest wait for a bot to start a CLI."""
 A_CLI = "stream-json"
 """Stands in the arguments of every CLI, real or fake."""
 SKEWED = """
@@ -113,11 +115,8 @@ class World:
     async def fill_disk(self) -> None:
         """No byte more fits where the bot keeps its state; after a while it does again."""
         filler = self.apart.place / "bot" / "filler"
-        if not filler.parent.is_mount():
-            return  # nobody's own disk is filled; see `small_disk`
-        with suppress(OSError), filler.open("wb", buffering=0) as file:
-            while True:
-                file.write(b"\0" * 4096)
+        if filler.parent.is_mount():  # nobody's own disk is filled: see `small_disk`
+            await trio.to_thread.run_sync(fill, filler)
         await trio.sleep(self.random.uniform(0.2, 1.5))
         filler.unlink(missing_ok=True)
 
@@ -132,17 +131,17 @@ class World:
 
     async def kill_cli(self) -> None:
         await self._moment()
-        for process in self._clis():
-            process.kill()
+        (await self._a_cli()).kill()
 
     async def freeze_cli(self) -> None:
-        await self._frozen([process.pid for process in self._clis()])
+        await self._frozen([(await self._a_cli()).pid])
 
-    def _clis(self) -> list[Process]:
-        living = sorted(
-            (one for one in self.bot.family() if A_CLI in one.argv), key=lambda one: one.pid
-        )
-        return [self.random.choice(living)] if living else []
+    async def _a_cli(self) -> Process:
+        """Return one of the bot's CLIs, once it has any: people never stop writing."""
+        with trio.fail_after(CLI_S):
+            while not (living := [one for one in self.bot.family() if A_CLI in one.argv]):  # noqa: ASYNC110
+                await trio.sleep(0.05)
+        return self.random.choice(sorted(living, key=lambda one: one.pid))
 
     # --- the server -----------------------------------------------------------------------------
 
@@ -230,7 +229,7 @@ async def open_world(
     start: Start, place: Path, random: Random, *, real_cli: bool = False
 ) -> AsyncIterator[World]:
     """Start a server, a bot on a small disk of its own, and three threads."""
-    with small_disk(place / "bot"):
+    with small_disk(place / "bot", DISK):
         async with apart(start, place) as parts:
             config = parts.config(
                 claude={} if real_cli else {"cliPath": str(fake_cli(place / "cli"))},
@@ -243,20 +242,3 @@ async def open_world(
                 seed = random.randrange(2**32)
                 world.rooms.append(Room(talk, Random(seed), number * 10_000))
             yield world
-
-
-@contextmanager
-def small_disk(path: Path) -> Iterator[None]:
-    """Mount a small file system of its own at `path`, which may be filled.
-
-    Only root can; for others it is a directory like any, except in CI, where nothing is left out.
-    """
-    path.mkdir()
-    if os.geteuid() != 0 and "CI" not in os.environ:
-        yield
-        return
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", path], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", path], check=True)
