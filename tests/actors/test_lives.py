@@ -32,28 +32,28 @@ def quiet(session: FakeSession) -> None:
     session.echoes = False
 
 
-def open_runs(bot: Bot) -> list[str | None]:
+def open_runs(bot: Bot, room: str = ROOM) -> list[str | None]:
     """Return the bot's runs that are not finished, as the server tells them with the grant."""
-    own = [event for event in bot.log.threads[ROOM] if event.principal_id == BOT]
+    own = [event for event in bot.log.threads[room] if event.principal_id == BOT]
     ended = {event.run_id for event in own if isinstance(event.body, RunFinished)}
     return list(dict.fromkeys(event.run_id for event in own if event.run_id not in ended))
 
 
 def covered(bot: Bot) -> list[str]:
     """Return what people said, in the order in which completed runs cover it."""
-    log, started, said, floor = bot.log, dict[str | None, int](), list[str](), 0
+    log, started, texts, floor = bot.log, dict[str | None, int](), list[str](), 0
     for event in log.threads[ROOM]:
         payload = log.payloads.get((ROOM, event.seq))
         if isinstance(payload, RunStartedPayload) and payload.trigger is not None:
             started[event.run_id] = payload.trigger.through_seq or 0
         if isinstance(payload, RunFinishedPayload) and payload.status == "completed":
             through = started[event.run_id]
-            said += [text for seq, text in _said(bot) if floor < seq <= through]
+            texts += [text for seq, text in said(bot) if floor < seq <= through]
             floor = max(floor, through)
-    return said
+    return texts
 
 
-def _said(bot: Bot) -> list[tuple[int, str]]:
+def said(bot: Bot) -> list[tuple[int, str]]:
     by_ada = [event for event in bot.log.threads[ROOM] if event.principal_id == ADA]
     return [
         (event.seq, event.body.chunk.delta or "")
@@ -198,8 +198,8 @@ async def test_runs_of_a_dead_process_end_once_however_often_the_start_is_killed
             first.log.add(room, "bot-other", RunStarted(), run_id="run_other")
         for bot in (first, second):
             first.log._grants.clear()
-            for room, run_id in rooms.items():
-                first.log.grant(room, open_runs=(run_id,) if bot is first else left(bot, room))
+            for room in rooms:
+                first.log.grant(room, open_runs=tuple(open_runs(first, room)))
             with trio.CancelScope() as scope:
                 async with trio.open_nursery() as nursery:
                     with After(steps if bot is first else 10**6, scope.cancel):
@@ -211,13 +211,6 @@ async def test_runs_of_a_dead_process_end_once_however_often_the_start_is_killed
             events = first.log.threads[room]
             ends = [event for event in events if isinstance(event.body, RunFinished)]
             assert [(end.run_id, end.principal_id) for end in ends] == [(run_id, BOT)], steps
-
-
-def left(bot: Bot, room: str) -> tuple[str, ...]:
-    """Return the bot's runs on a room that are not finished."""
-    own = [event for event in bot.log.threads[room] if event.principal_id == BOT]
-    ended = {event.run_id for event in own if isinstance(event.body, RunFinished)}
-    return tuple({event.run_id or "": None for event in own if event.run_id not in ended})
 
 
 async def test_a_run_that_never_reached_the_server_is_not_ended_there(
