@@ -46,6 +46,17 @@ async def run_id(bot: Bot, room: str = ROOM) -> str:
     return runs[-1]
 
 
+async def asking(bot: Bot) -> tuple[str, FakeSession]:
+    """Have the bot work on something, and its session ask for a call; return run and session."""
+    bot.harness.prepare = quiet
+    bot.log.say(ROOM, "build it")
+    run = await run_id(bot)
+    session = bot.harness.of(ROOM)
+    session.say(*ASKED)
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    return run, session
+
+
 async def test_a_message_is_answered_and_settled(autojump_clock: MockClock) -> None:
     async with bot_in_room() as bot:
         said = bot.log.say(ROOM, "hello")
@@ -109,12 +120,7 @@ async def test_tool_chunks_alone_start_nothing_and_are_settled(autojump_clock: M
 
 async def test_an_approval_decides_and_the_call_ends_once(autojump_clock: MockClock) -> None:
     async with bot_in_room() as bot:
-        bot.harness.prepare = quiet
-        bot.log.say(ROOM, "build it")
-        run = await run_id(bot)
-        session = bot.harness.of(ROOM)
-        session.say(*ASKED)
-        await trio.testing.wait_all_tasks_blocked(0.01)
+        run, session = await asking(bot)
         assert bot.log.shown(ROOM)[-2:] == ["tool-input-available", "tool-approval-request"]
         assert session.decisions == []
 
@@ -154,12 +160,7 @@ async def test_a_member_and_the_bot_itself_decide_nothing_and_are_told_once(
 ) -> None:
     """Field case 3.3."""
     async with bot_in_room() as bot:
-        bot.harness.prepare = quiet
-        bot.log.say(ROOM, "build it")
-        run = await run_id(bot)
-        session = bot.harness.of(ROOM)
-        session.say(*ASKED)
-        await trio.testing.wait_all_tasks_blocked(0.01)
+        run, session = await asking(bot)
         allow = ApprovalGiven(tool_call_id="c1", decision="allow")
         for _ in range(2):
             bot.log.add(ROOM, BEN, allow, run_id=run, role="member")
@@ -175,12 +176,7 @@ async def test_a_result_given_in_the_tools_place_is_the_outcome_and_the_call_doe
     autojump_clock: MockClock,
 ) -> None:
     async with bot_in_room() as bot:
-        bot.harness.prepare = quiet
-        bot.log.say(ROOM, "build it")
-        run = await run_id(bot)
-        session = bot.harness.of(ROOM)
-        session.say(*ASKED)
-        await trio.testing.wait_all_tasks_blocked(0.01)
+        run, session = await asking(bot)
         given = ResultGiven(tool_call_id="c1", output={"built": 3})
         bot.log.add(ROOM, BEN, given, run_id=run, role="tool_runner")
         await trio.testing.wait_all_tasks_blocked(0.01)
@@ -200,12 +196,7 @@ async def test_an_interrupt_ends_the_run_as_interrupted_and_settles_parked_appro
 ) -> None:
     """Field cases 3.10 and 4.3."""
     async with bot_in_room() as bot:
-        bot.harness.prepare = quiet
-        bot.log.say(ROOM, "build it")
-        run = await run_id(bot)
-        session = bot.harness.of(ROOM)
-        session.say(*ASKED)
-        await trio.testing.wait_all_tasks_blocked(0.01)
+        run, session = await asking(bot)
         session.obeys = False
         bot.log.add(ROOM, ADA, InterruptRequested(), run_id=run, role="owner")
         await trio.testing.wait_all_tasks_blocked(0.01)
@@ -589,11 +580,7 @@ async def test_a_turn_that_waits_for_a_person_is_not_waited_for(autojump_clock: 
 async def test_a_call_may_wait_for_twelve_hours(autojump_clock: MockClock) -> None:
     """Field case 3.8: without a limit, whatever the harness says meanwhile."""
     async with bot_in_room() as bot:
-        bot.harness.prepare = quiet
-        bot.log.say(ROOM, "one")
-        run = await run_id(bot)
-        session = bot.harness.of(ROOM)
-        session.say(*ASKED)
+        run, session = await asking(bot)
         for _ in range(12):
             await trio.sleep(3_600)
             session.say(Told(level="info", code="still_here", text="still here"))
@@ -610,11 +597,7 @@ async def test_a_call_that_nobody_answers_in_time_does_not_run(autojump_clock: M
     bot = Bot()
     bot.policy = Policy(own_principal_id=BOT, approval_expiry_s=600)
     async with bot_in_room(bot):
-        bot.harness.prepare = quiet
-        bot.log.say(ROOM, "one")
-        run = await run_id(bot)
-        session = bot.harness.of(ROOM)
-        session.say(*ASKED)
+        run, session = await asking(bot)
         await trio.sleep(599)
         assert session.decisions == []
         await trio.sleep(2)

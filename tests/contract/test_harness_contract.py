@@ -213,37 +213,22 @@ async def test_an_allowed_call_runs(harness: Harness, place: Path) -> None:
     assert (ended.status, text_of(conversation.said)) == ("completed", "so")
 
 
-async def test_a_denied_call_does_not_run_and_the_model_hears_why(
-    harness: Harness, place: Path
+@pytest.mark.parametrize("expired", [False, True], ids=["denied", "unanswered"])
+async def test_a_call_that_nobody_allows_does_not_run_and_the_model_hears_why(
+    harness: Harness, place: Path, expired: bool
 ) -> None:
+    """Field case 3.8: that nobody answered is not called a denial."""
     async with talk(harness) as conversation:
         await conversation.begin('%%tool Bash {"command": "touch made"}\n%%say well')
         asked = await conversation.asked()
-        denial = Decision(allowed=False, message="not on a Sunday")
-        assert conversation.session.decide(asked.tool_call_id, denial)
+        no = Decision(allowed=False, message="not on a Sunday", expired=expired)
+        assert conversation.session.decide(asked.tool_call_id, no)
         returned = await conversation.next(ToolReturned)
         ended = await conversation.next(TurnEnded)
 
-    assert (returned.tool_call_id, returned.denied) == (asked.tool_call_id, True)
+    assert returned.tool_call_id == asked.tool_call_id
+    assert (returned.is_error, returned.denied) == (True, not expired)
     assert "not on a Sunday" in returned.output
-    assert not (place / "work" / "made").exists()
-    assert (ended.status, text_of(conversation.said)) == ("completed", "well")
-
-
-async def test_a_call_that_nobody_answered_fails_and_is_not_called_denied(
-    harness: Harness, place: Path
-) -> None:
-    """Field case 3.8: expiry counts as no answer."""
-    async with talk(harness) as conversation:
-        await conversation.begin('%%tool Bash {"command": "touch made"}\n%%say well')
-        asked = await conversation.asked()
-        expired = Decision(allowed=False, message="nobody answered", expired=True)
-        assert conversation.session.decide(asked.tool_call_id, expired)
-        returned = await conversation.next(ToolReturned)
-        ended = await conversation.next(TurnEnded)
-
-    assert (returned.is_error, returned.denied) == (True, False)
-    assert "nobody answered" in returned.output
     assert not (place / "work" / "made").exists()
     assert (ended.status, text_of(conversation.said)) == ("completed", "well")
 

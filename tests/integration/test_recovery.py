@@ -92,23 +92,6 @@ async def test_killed_while_a_decision_is_waited_for_it_is_said_to_be_off(parted
     assert not (parted.place / "work" / "asked").exists()
 
 
-async def test_what_is_settled_is_never_handled_again(parted: Apart) -> None:
-    """Field case 7.1: after a clean stop, and after kill -9; no cursor of the server is asked."""
-    bot = parted.start_bot()
-    for number in range(5):
-        assert (await parted.talk.ask(f"turn {number}")).text() == f"echo: turn {number}"
-    assert (await bot.stop()).code == 0
-    bot = parted.start_bot()
-    assert (await parted.talk.ask("after a stop")).text() == "echo: after a stop"
-    await killed(bot)
-    parted.start_bot()
-    assert (await parted.talk.ask("after a kill")).text() == "echo: after a kill"
-
-    everything = await parted.talk.events()
-    assert everything.statuses() == ["completed"] * 7
-    assert not faults(everything)
-
-
 async def test_an_answer_that_never_arrived_is_published_and_nobody_is_asked(
     parted: Apart,
 ) -> None:
