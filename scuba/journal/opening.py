@@ -14,6 +14,7 @@ import trio
 from scuba.errors import ConfigError, ScubaError, unusable
 from scuba.journal.schema import TooNew, meta, migrate, put_meta
 from scuba.journal.store import SqliteJournal
+from scuba.journal.stubborn import PASSING
 
 logger = logging.getLogger(__name__)
 
@@ -23,12 +24,8 @@ CLOSE_S = 5.0
 BUSY_MS = 5000
 COMPANIONS = ("", "-wal", "-shm")
 _PAGE = re.compile(r"page (\d+)", re.IGNORECASE)
-
-
-PASSING_AT_START = frozenset(
-    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL}
-)
-"""A supervisor tries again; whatever else SQLite says of the file, somebody has to look at it."""
+PASSING_AT_START = PASSING - {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
+"""A supervisor tries again; a file that may not be used at all, somebody has to look at."""
 
 
 class Damaged(Exception):
