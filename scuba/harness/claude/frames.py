@@ -123,7 +123,17 @@ class Result(Frame, tag="result"):
     api_error_status: int | None = None
     user_message_uuid: str | None = None
     user_message_uuids: list[str] | None = None
+    origin: Any = None
     session_id: str = ""
+
+    @property
+    def is_of_a_task(self) -> bool:
+        """Return whether the turn answered the report of a background task."""
+        match self.origin:
+            case {"kind": "task-notification"}:
+                return True
+            case _:
+                return False
 
 
 class System(Frame, tag="system"):
@@ -136,6 +146,11 @@ class System(Frame, tag="system"):
     max_retries: Any = None
     retry_delay_ms: Any = None
     error_status: Any = None
+    task_id: Any = None
+    tool_use_id: Any = None
+    is_backgrounded: Any = None
+    status: Any = None
+    tasks: Any = None
 
 
 class Lifecycle(Frame, tag="command_lifecycle"):
@@ -164,6 +179,7 @@ class Ask(msgspec.Struct):
     subtype: str
     tool_name: str = ""
     tool_use_id: str | None = None
+    agent_id: str | None = None
     input: msgspec.Raw = msgspec.Raw()
 
 

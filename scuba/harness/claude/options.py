@@ -33,6 +33,7 @@ def options_for(
         settings=str(settings_file) if settings_file else None,
         can_use_tool=can_use_tool,
         include_partial_messages=True,
+        forward_subagent_text=True,
         max_buffer_size=MAX_BUFFER_BYTES,
         extra_args={"replay-user-messages": None},
         **extra,
