@@ -31,7 +31,6 @@ from actors.events import (
     Event,
     InterruptRequested,
     ResultGiven,
-    RunStatus,
     Trigger,
 )
 from actors.harness import (
@@ -197,7 +196,7 @@ class Conversation:
         effects: list[Effect] = []
         if not self._closed and (self._run is None or self._run.ended):
             self._closed = True
-            effects += [*self._beside.end_all("interrupted", STOPPING), Close()]
+            effects += [*self._beside.end_all(STOPPING), Close()]
         if self._run is None and not self._beside:
             effects.append(Leave())
         return effects
@@ -327,8 +326,7 @@ class Conversation:
 
     def _session_ended(self, message: SessionEnded) -> list[Effect]:
         run = self._run
-        status: RunStatus = "interrupted" if message.code is None else "failed"
-        effects = self._beside.end_all(status, message.text)
+        effects = self._beside.end_all(message.text, message.code)
         if run is not None and not run.ended and message.prompt_id == run.prompt_id:
             effects += run.fail(message.code, message.text)
         return effects

@@ -66,6 +66,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions that work at once."""
     max_processes: int = 40
     """Sessions that are open at once, those included that wait for a person or rest."""
+    archive_s: float = inf
+    """The thread of a sub-agent that is done is archived after so long, if nobody spoke there."""
     grace_s: float = 6.0
     """When scuba stops, a turn that works may go on so long before it is interrupted."""
 
@@ -275,6 +277,7 @@ class ThreadScope:
             self._ids,
             own_principal_id=policy.own_principal_id,
             agent=Agent(name=policy.own_principal_id, harness=harness.name, model=harness.model),
+            archive_s=policy.archive_s,
             policy=policy.backlog if self._is_first_life else after_crash(policy.backlog),
             new_id=outside.new_id,
         )

@@ -102,6 +102,7 @@ async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], S
         grace_s=settings.stop.grace_seconds,
         approval_expiry_s=settings.approvals.expiry_seconds or inf,
         idle_s=settings.sessions.idle_hibernate,
+        archive_s=inf if (after_s := settings.subthreads.archive_after) is None else after_s,
         max_live=settings.sessions.max_live,
         max_processes=settings.sessions.max_processes,
     )

@@ -156,6 +156,14 @@ class Sessions(Section, frozen=True, kw_only=True):
     """Sessions that are open at once, whatever they do."""
 
 
+class Subthreads(Section, frozen=True, kw_only=True):
+    """What becomes of the threads of sub-agents."""
+
+    archive_after: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """Seconds after the end of a sub-agent until its thread is archived, if nobody has said
+    anything there since; None: never."""
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """Everything a bot can be told."""
 
@@ -167,6 +175,7 @@ class Settings(Section, frozen=True, kw_only=True):
     approvals: Approvals = Approvals()
     stop: Stops = Stops()
     sessions: Sessions = Sessions()
+    subthreads: Subthreads = Subthreads()
     journal: JournalOptions = JournalOptions()
     state_dir: NonEmpty | None = None
     """Where the bot keeps its journal; below the person's own state directory when absent."""

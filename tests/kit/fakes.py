@@ -60,6 +60,7 @@ class FakeLog:
         self.windows: list[tuple[str, int]] = []
         self.subthreads: dict[tuple[str, str], str] = {}
         """By thread and key."""
+        self.archived: list[str] = []
         self.refused: dict[str, Refused] = {}
         """By thread, what every append to it meets."""
         self.open_faults: list[Refused | Unavailable] = []
@@ -151,6 +152,10 @@ class FakeLog:
         if child_id not in self.threads:
             self.grant(child_id)
         return child_id
+
+    async def archive(self, thread_id: str) -> None:
+        await trio.lowlevel.checkpoint()
+        self.archived.append(thread_id)
 
     async def window(self, thread_id: str, after: int, newest: int) -> Sequence[Event]:
         await trio.lowlevel.checkpoint()
