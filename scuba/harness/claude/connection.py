@@ -197,17 +197,23 @@ class Connection:
             )
         return PermissionResultDeny(message=sound(decision.message).strip() or NO_REASON)
 
+    async def _end(self, transport: RawTransport, process: trio.Process) -> None:
+        busy = self._session is None or self._session.busy
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(transport.pump, name="CLI while closing")
+            await end_tree(process, self._tag, eof_s=BUSY_EOF_S if busy else EOF_S)
+            nursery.cancel_scope.cancel()
+
     async def _close(self) -> None:
         """End the processes while reading on, so that the CLI can flush what it has."""
         if self._client is not None:
             await self._client.disconnect()
         transport = self._transport
         if transport is not None and transport.process is not None:
-            busy = self._session is None or self._session.busy
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(transport.pump, name="CLI while closing")
-                await end_tree(transport.process, self._tag, eof_s=BUSY_EOF_S if busy else EOF_S)
-                nursery.cancel_scope.cancel()
+            try:
+                await self._end(transport, transport.process)
+            finally:
+                await transport.release()
         if self._life_line is not None:
             await trio.to_thread.run_sync(self._life_line.release, self._tag)
         self._frames.discard()
