@@ -26,7 +26,8 @@ from claude_agent_sdk import (
 )
 
 from actors.ports import SessionFailed
-from scuba.harness.claude.checks import check, could_not_start, ended_at_start
+from scuba.descriptors import used_up
+from scuba.harness.claude.checks import check, could_not_start, ended_at_start, no_files_left
 from scuba.harness.claude.environment import child_environment
 from scuba.harness.claude.login import find_login, lend
 from scuba.harness.claude.options import options_for
@@ -152,6 +153,8 @@ class Connection:
             if self._life_line is not None:
                 self._life_line.hold(self._tag, self._thread_id)
         except OSError as error:
+            if used_up(error):
+                raise no_files_left() from error
             text = "The agent's files could not be written. Check the disk and `stateDir`."
             raise SessionFailed("bad_state_dir", text, str(error)) from error
         env = child_environment(
