@@ -10,6 +10,7 @@ from typing import assert_never
 
 import msgspec
 
+from actors.census import Census
 from actors.drain import Input, InputDrain
 from actors.events import (
     Agent,
@@ -147,6 +148,10 @@ class Conversation:
     def run_id(self) -> str | None:
         """The run in hand, if there is one."""
         return self._run.run_id if self._run else None
+
+    def statistics(self) -> Census:
+        """Return what is held of the thread."""
+        return Census(runs=self._run is not None, messages=len(self._input))
 
     def step(self, message: ThreadInbox) -> list[Effect]:
         """Take one message; return what follows from it, in order."""

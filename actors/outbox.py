@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import trio
 
+from actors.census import Census
 from actors.events import Draft
 from actors.messages import Landed, OutboxInbox, RunRefused, ThreadInbox
 from actors.pending import MOST_CHARS, Pending
@@ -57,6 +58,11 @@ class OutboxActor:
     def chars(self) -> int:
         """How much waits in memory, beside what is in hand."""
         return self._pending.chars
+
+    def statistics(self) -> Census:
+        """Return what is held of the way out."""
+        pending = self._pending
+        return Census(events=len(pending), keys=pending.keys + len(self._landed))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until every sender has closed and all is appended, or until cancelled."""

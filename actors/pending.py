@@ -60,6 +60,11 @@ class Pending:
         return len(self._in_hand) + len(self._head) + away + len(self._waiting)
 
     @property
+    def keys(self) -> int:
+        """For how many runs keys are counted."""
+        return len(self._next_key)
+
+    @property
     def urgent(self) -> bool:
         """Whether something waits that people should not be made to wait for: all but deltas."""
         return self._urgent > 0 or bool(self._head or self._away)

@@ -12,6 +12,7 @@ import trio
 
 from actors import backlog, leftovers, recovery
 from actors.backlog import Backlog
+from actors.census import Census
 from actors.conversation import Begin, Conversation, Effect, Excuse, Fetch, Leave, See, Settle
 from actors.events import Agent, Event
 from actors.log_ids import LogIds
@@ -87,6 +88,10 @@ class ThreadActor:
             Conversation, own_principal_id=own_principal_id, agent=agent, new_id=new_id
         )
         self._conversation: Conversation
+
+    def statistics(self) -> Census:
+        """Return what is held of the thread; ask once it has started."""
+        return self._conversation.statistics()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until drained, or until cancelled. Started once the history has been read."""
