@@ -210,7 +210,7 @@ async def test_cancelled_anywhere_it_tells_the_end_of_the_turn_once_and_leaves_n
 async def test_a_place_that_comes_together_with_an_interrupt_is_given_back(
     steps: int, autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    """Field case 14.4: at whatever step; it would be nobody's, and with one place all would wait."""
+    """Field case 14.4: at whatever step; else it is nobody's, and with one place all would wait."""
     places = Places(working=1)
     before = places.place()
     assert before.try_work()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import trio
 
+from tests.kit.apart import Apart
 from tests.kit.program import ROOT, Program
 
 CENSUS_S = 30.0
@@ -50,10 +51,32 @@ async def census(program: Program) -> dict[str, int]:
     at = program.out_bytes
     program.send(signal.SIGUSR1)
     with trio.move_on_after(CENSUS_S):
-        while (told := _census(program.wrote(at))) is None:
+        while (told := _census(program.wrote(at))) is None:  # noqa: ASYNC110  # a file
             await trio.sleep(0.005)
         return told
     raise AssertionError(f"no census: {program.told()}")
+
+
+async def at_rest(parts: Apart, bot: Program) -> dict[str, int]:
+    """Return a census once nothing is held but threads; those who can, hibernate.
+
+    Connections are made anew before, because one that nobody uses is closed only when it is met.
+    """
+    parts.network.drop()
+    await parts.talk.ask("anything left?")
+    return await without_sessions(bot)
+
+
+async def without_sessions(bot: Program) -> dict[str, int]:
+    """Return a census once no session has a process; all are idle, and hibernate."""
+    with trio.fail_after(BACK_S):
+        while not_seen_off(held := await census(bot)):  # noqa: ASYNC110  # nobody tells us
+            await trio.sleep(0.5)
+    return held
+
+
+def not_seen_off(held: dict[str, int]) -> int:
+    return held["sessions"] + held["processes"] + held["ended"]
 
 
 def _census(log: bytes) -> dict[str, int] | None:
