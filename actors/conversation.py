@@ -14,6 +14,7 @@ from typing import assert_never
 import msgspec
 
 from actors.beside import Beside
+from actors.census import Census
 from actors.drain import Input, InputDrain
 from actors.effects import (
     Begin,
@@ -107,6 +108,11 @@ class Conversation:
     def run_id(self) -> str | None:
         """The run in hand, if there is one."""
         return self._run.run_id if self._run else None
+
+    def statistics(self) -> Census:
+        """Return what is held of the thread."""
+        runs = (self._run is not None) + len(self._beside)
+        return Census(runs=runs, messages=len(self._input))
 
     def step(self, message: ThreadInbox) -> list[Effect]:
         """Take one message; return what follows from it, in order."""

@@ -14,6 +14,7 @@ import trio
 from actors import backlog, leftovers, recovery
 from actors.archive import archive_later
 from actors.backlog import Backlog
+from actors.census import Census
 from actors.conversation import Conversation
 from actors.effects import (
     HERE,
@@ -108,6 +109,10 @@ class ThreadActor:
             Conversation, own_principal_id=own_principal_id, agent=agent, new_id=new_id
         )
         self._conversation: Conversation
+
+    def statistics(self) -> Census:
+        """Return what is held of the thread; ask once it has started."""
+        return self._conversation.statistics()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until drained, or until cancelled. Started once the history has been read."""

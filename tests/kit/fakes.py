@@ -403,8 +403,10 @@ class FakeJournal:
         held = self.held.get(thread_id)
         if held is None or held.log_epoch != position.log_epoch or held.seq < position.seq:
             self.held[thread_id] = position
-        self.unsent.pop(thread_id, None)
-        self.runs.pop(thread_id, None)
+        run, unsent = self.runs.pop(thread_id, None), self.unsent.pop(thread_id, {})
+        kept = {k: one for k, one in unsent.items() if run and one.draft.run_id != run.run_id}
+        if kept:
+            self.unsent[thread_id] = kept
         if self.seen.get(thread_id, 0) <= position.seq:
             self.seen.pop(thread_id, None)
 
