@@ -404,7 +404,9 @@ class FakeJournal:
         if held is None or held.log_epoch != position.log_epoch or held.seq < position.seq:
             self.held[thread_id] = position
         run, unsent = self.runs.pop(thread_id, None), self.unsent.pop(thread_id, {})
-        kept = {k: one for k, one in unsent.items() if run and one.draft.run_id != run.run_id}
+        kept = {
+            k: one for k, one in unsent.items() if run is None or one.draft.run_id != run.run_id
+        }
         if kept:
             self.unsent[thread_id] = kept
         if self.seen.get(thread_id, 0) <= position.seq:
