@@ -10,7 +10,7 @@ from typing import assert_never
 
 import msgspec
 
-from actors.drain import Input, InputDrain
+from actors.drain import InputDrain
 from actors.events import (
     Agent,
     ApprovalGiven,
@@ -40,6 +40,7 @@ from actors.messages import (
     HarnessSaid,
     Interrupt,
     Landed,
+    PeopleFound,
     RunEnded,
     RunFetched,
     RunRefused,
@@ -48,7 +49,9 @@ from actors.messages import (
     ThreadInbox,
 )
 from actors.outbound import Outbound
+from actors.people import Person
 from actors.ports import OpenRun
+from actors.prompt import Prompt, compose
 from actors.recovery import quoted
 
 logger = logging.getLogger(__name__)
@@ -85,6 +88,12 @@ class Fetch(msgspec.Struct, frozen=True):
     run_id: str
 
 
+class LookUp(msgspec.Struct, frozen=True):
+    """It matters who these are: ask, then say `PeopleFound`."""
+
+    principal_ids: tuple[str, ...]
+
+
 class Leave(msgspec.Struct, frozen=True):
     """Drained: nothing is in hand any more."""
 
@@ -103,6 +112,7 @@ Effect = (
     | Settle
     | Excuse
     | Fetch
+    | LookUp
     | Leave
 )
 
@@ -131,7 +141,7 @@ class Conversation:
         floor: int,
         agent: Agent,
         new_id: Callable[[], str],
-        opening: Input | None = None,
+        opening: Prompt | None = None,
         preface: str | None = None,
     ) -> None:
         """`opening` is answered before anything else; `preface` stands before what comes first."""
@@ -140,6 +150,8 @@ class Conversation:
         self._own, self._agent, self._new_id = own_principal_id, agent, new_id
         self._input = InputDrain(own_principal_id, floor)
         self._fetching: set[str] = set()
+        self._people: dict[str, Person] = {}
+        self._looking_up: tuple[str, ...] = ()
         self._run: Run | None = None
         self._ready = self._draining = self._closed = False
 
@@ -158,6 +170,9 @@ class Conversation:
             case RunFetched():
                 self._fetching.discard(message.run_id)
                 self._input.fill(message.run_id, message.events)
+                effects = []
+            case PeopleFound():
+                self._found(message.people)
                 effects = []
             case HarnessSaid():
                 effects = self._said(message.said)
@@ -234,13 +249,38 @@ class Conversation:
         """Begin the next run if one is due."""
         effects: list[Effect] = []
         while self._run is None and self._ready:
-            opening, self._opening = self._opening, None
-            past_seq = opening.through_seq if opening else self._input.settled_seq
-            taken = opening or self._input.take()
+            if self._opening is not None:
+                opening, self._opening = self._opening, None
+                return effects + self._answer(opening, opening.through_seq, goes_on=True)
+            if (unknown := self._unknown()) or self._looking_up:
+                return effects + self._look_up(unknown)
+            past_seq, taken = self._input.settled_seq, self._input.take()
             if taken is None:
                 return effects
-            effects += self._answer(taken, past_seq, goes_on=opening is not None)
+            text = compose(taken.messages, self._people)
+            if text:
+                prompt = Prompt(text, taken.through_seq)
+                effects += self._answer(prompt, past_seq, goes_on=False)
+            else:
+                effects.append(Settle(taken.through_seq))
         return effects
+
+    def _unknown(self) -> tuple[str, ...]:
+        """Return who has to be known before what waits can be asked: several, to name them."""
+        authors = self._input.authors
+        return tuple(sorted(authors - set(self._people))) if len(authors) > 1 else ()
+
+    def _look_up(self, unknown: tuple[str, ...]) -> list[Effect]:
+        if self._looking_up:
+            return []
+        self._looking_up = unknown
+        return [LookUp(unknown)]
+
+    def _found(self, people: Sequence[Person]) -> None:
+        """Know them, and of those that nobody could tell about no more than the id."""
+        nameless = {id_: Person(id_) for id_ in self._looking_up if id_ not in self._people}
+        self._people |= nameless | {person.principal_id: person for person in people}
+        self._looking_up = ()
 
     def _leave(self) -> list[Effect]:
         """Leave when drained. The session need not wait for what is still on the way out."""
@@ -252,10 +292,8 @@ class Conversation:
             effects.append(Leave())
         return effects
 
-    def _answer(self, taken: Input, past_seq: int, *, goes_on: bool) -> list[Effect]:
-        """Begin a run on what was said; what was silent is settled without one."""
-        if not taken.text:
-            return [Settle(taken.through_seq)]
+    def _answer(self, taken: Prompt, past_seq: int, *, goes_on: bool) -> list[Effect]:
+        """Begin a run."""
         preface, self._preface = self._preface, None
         text = taken.text if preface is None else quoted(preface, taken.text)
         run = self._run = Run(f"run_{self._new_id()}", self._new_id(), taken.through_seq)

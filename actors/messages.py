@@ -6,6 +6,7 @@ import msgspec
 
 from actors.events import Draft, Event, Notice
 from actors.harness import AnySaid, Decision
+from actors.people import Person
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
@@ -103,6 +104,12 @@ class RunFetched(Message, frozen=True):
     events: tuple[Event, ...]
 
 
+class PeopleFound(Message, frozen=True):
+    """Who is on the thread, as far as the server tells; from the thread's own reader."""
+
+    people: tuple[Person, ...]
+
+
 class Drain(Message, frozen=True):
     """Begin no further turn, then leave; from root.
 
@@ -124,6 +131,7 @@ ThreadInbox = (
     | RunRefused
     | Landed
     | RunFetched
+    | PeopleFound
     | Drain
     | Cut
 )

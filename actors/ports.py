@@ -3,7 +3,7 @@
 Every method may be cancelled at any await; none holds a lock across one that a caller can see.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
 
@@ -13,6 +13,7 @@ import trio
 from actors.events import Draft, Event
 from actors.harness import AnySaid, Decision
 from actors.messages import ThreadGranted, ThreadInbox, ThreadRevoked
+from actors.people import Person
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -191,6 +192,13 @@ class ThreadLog(Protocol):
 
     async def run_events(self, thread_id: str, run_id: str) -> Sequence[Event]:
         """Return every event of one run, ascending. Retries and raises as `window`."""
+        ...
+
+    async def people(self, thread_id: str, principal_ids: Collection[str]) -> Sequence[Person]:
+        """Return who takes part in a thread, and of these principals those it tells about.
+
+        Retries and raises as `window`.
+        """
         ...
 
     def subscribe(

@@ -5,14 +5,24 @@ child's receiving task never waits for it.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import trio
 
 from actors import backlog, leftovers, recovery
 from actors.backlog import Backlog
-from actors.conversation import Begin, Conversation, Effect, Excuse, Fetch, Leave, See, Settle
+from actors.conversation import (
+    Begin,
+    Conversation,
+    Effect,
+    Excuse,
+    Fetch,
+    Leave,
+    LookUp,
+    See,
+    Settle,
+)
 from actors.events import Agent, Event
 from actors.log_ids import LogIds
 from actors.messages import (
@@ -25,6 +35,7 @@ from actors.messages import (
     EventsSeen,
     Interrupt,
     OutboxInbox,
+    PeopleFound,
     QueryInbox,
     RunEnded,
     RunFetched,
@@ -32,7 +43,8 @@ from actors.messages import (
     ThreadGranted,
     ThreadInbox,
 )
-from actors.ports import Evidence, Journal, OpenRun, Position, Record, ThreadLog
+from actors.people import Person
+from actors.ports import Evidence, Journal, OpenRun, Position, Record, Refused, ThreadLog
 from actors.recovery import Fate
 
 logger = logging.getLogger(__name__)
@@ -206,6 +218,8 @@ class ThreadActor:
                 await self._journal.excuse(self._thread_id)
             case Fetch():
                 nursery.start_soon(self._fetch, effect.run_id)
+            case LookUp():
+                nursery.start_soon(self._look_up, effect.principal_ids)
             case Leave():
                 pass
 
@@ -217,6 +231,14 @@ class ThreadActor:
     async def _fetch(self, run_id: str) -> None:
         events = await self._log.run_events(self._thread_id, run_id)
         await self._inbox_send.send(RunFetched(run_id, tuple(events)))
+
+    async def _look_up(self, principal_ids: tuple[str, ...]) -> None:
+        people: Sequence[Person] = ()
+        try:
+            people = await self._log.people(self._thread_id, principal_ids)
+        except Refused as refused:
+            logger.warning("it is not known who takes part: %s", refused)
+        await self._inbox_send.send(PeopleFound(tuple(people)))
 
 
 def _tell_skipped(count: int) -> None:

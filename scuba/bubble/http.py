@@ -38,6 +38,7 @@ _THREAD = Json(wire.ThreadView)
 _THREADS = Json(ThreadItems)
 _PRINCIPAL = Json(wire.PrincipalCreated)
 _TOKEN = Json(wire.Token)
+_SOMEBODY = Json(wire.Principal)
 
 
 class BubbleClient:
@@ -119,6 +120,11 @@ class BubbleClient:
     async def whoami(self) -> wire.WhoAmI:
         """Return whose token this is (2.3)."""
         return await self._calls.call("GET", Route.WHOAMI, _WHOAMI)
+
+    async def principal(self, principal_id: str) -> wire.Principal:
+        """Return what the caller may know of a principal (2.6)."""
+        route = fill(Route.PRINCIPAL, principal_id=principal_id)
+        return await self._calls.call("GET", route, _SOMEBODY)
 
     async def create_principal(self, new: wire.NewPrincipal) -> wire.PrincipalCreated:
         """Make a principal; its token is told once (2.4)."""

@@ -97,6 +97,17 @@ async def two_messages(bot: Bot) -> None:
     await still()
 
 
+async def several_speakers(bot: Bot) -> None:
+    bot.harness.prepare = quiet
+    bot.log.say(ROOM, "one")
+    await still()
+    bot.log.say(ROOM, "two")
+    bot.log.say(ROOM, "three", "user-ben")
+    bot.harness.of(ROOM).echoes = True
+    bot.harness.of(ROOM).end()
+    await still()
+
+
 async def a_call_that_is_allowed(bot: Bot) -> None:
     bot.harness.prepare = quiet
     bot.log.say(ROOM, "one")
@@ -324,6 +335,7 @@ STORIES = [
     a_start_after_a_death,
     a_beginning_that_nobody_saw,
     two_messages,
+    several_speakers,
     a_call_that_is_allowed,
     an_interrupt_that_is_not_obeyed,
     sessions_that_die,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -30,6 +30,7 @@ from actors.messages import (
     ThreadInbox,
     ThreadRevoked,
 )
+from actors.people import Kind, Person
 from actors.ports import (
     Evidence,
     Keyed,
@@ -57,6 +58,9 @@ class FakeLog:
         self.faults: list[Unavailable | Refused] = []
         """Raised by the next appends, one each, before anything is stored."""
         self.windows: list[tuple[str, int]] = []
+        self.names: dict[str, Person] = {}
+        """What is told of a principal; of others, what the first letters of the id say."""
+        self.asked_about: list[list[str]] = []
         self._changed = trio.Event()
         self._grants: list[GrantChange] = []
         self.subscribers: dict[str, int] = {}
@@ -138,6 +142,11 @@ class FakeLog:
         await trio.lowlevel.checkpoint()
         return [event for event in self.threads[thread_id] if event.run_id == run_id]
 
+    async def people(self, thread_id: str, principal_ids: Collection[str]) -> Sequence[Person]:
+        await trio.lowlevel.checkpoint()
+        self.asked_about.append(sorted(principal_ids))
+        return [self.names.get(id_, Person(id_, kind_of(id_))) for id_ in sorted(principal_ids)]
+
     @asynccontextmanager
     async def subscribe(
         self, thread_id: str, after: int, inbox: trio.MemorySendChannel[ThreadInbox]
@@ -180,6 +189,10 @@ class FakeLog:
     def _wake(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
+
+
+def kind_of(principal_id: str) -> Kind:
+    return "bot" if principal_id.startswith("bot-") else "user"
 
 
 def _body(keyed: Keyed) -> Body:

@@ -32,6 +32,7 @@ from actors.messages import (
     ThreadInbox,
     ThreadRevoked,
 )
+from actors.people import Person
 from actors.ports import Keyed, Refused, Unavailable
 from scuba import wire
 from scuba.bubble import BubbleClient, BubbleLog, follow
@@ -177,6 +178,25 @@ async def test_a_thread_that_refuses_us_is_checked_against_the_grants(server: Fa
 
     assert asked["ClientSubscribeGrants"] == 1
     assert log.statistics().reconnects == 0
+
+
+async def test_who_takes_part_is_told_with_kind_and_name(server: FakeServer) -> None:
+    """Also somebody who has left, as long as there is another thread in common; else nothing."""
+    name = wire.PrincipalChange(display_name="Nightly CI")
+    ci, gone, stranger = [await server.make_bot(f"bot-{n}") for n in ("ci", "gone", "stranger")]
+    await server.store.change_principal(server.user.caller, ci.id, name)
+    thread_id = await server.make_thread(server.bot, ci)
+    await server.make_thread(server.bot, gone)
+    async with bot_log(server) as log:
+        asked = [server.user.id, gone.id, stranger.id, "user-nobody"]
+        found = await log.people(thread_id, asked)
+
+    assert set(found) == {
+        Person(server.user.id, "user"),
+        Person(server.bot.id, "bot"),
+        Person(ci.id, "bot", "Nightly CI"),
+        Person(gone.id, "bot"),
+    }
 
 
 async def test_nothing_is_lost_between_reading_and_following(server: FakeServer) -> None:
