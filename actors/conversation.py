@@ -10,6 +10,7 @@ from typing import assert_never
 
 import msgspec
 
+from actors.attention import Attention, Heard, InputRules
 from actors.drain import InputDrain
 from actors.events import (
     Agent,
@@ -40,6 +41,7 @@ from actors.messages import (
     HarnessSaid,
     Interrupt,
     Landed,
+    PastRead,
     PeopleFound,
     RunEnded,
     RunFetched,
@@ -49,7 +51,7 @@ from actors.messages import (
     ThreadInbox,
 )
 from actors.outbound import Outbound
-from actors.people import Person
+from actors.past import past_of
 from actors.ports import OpenRun
 from actors.prompt import Prompt, compose
 from actors.recovery import quoted
@@ -94,6 +96,10 @@ class LookUp(msgspec.Struct, frozen=True):
     principal_ids: tuple[str, ...]
 
 
+class LookBack(msgspec.Struct, frozen=True):
+    """It matters what was said before: read it, then say `PastRead`."""
+
+
 class Leave(msgspec.Struct, frozen=True):
     """Drained: nothing is in hand any more."""
 
@@ -113,6 +119,7 @@ Effect = (
     | Excuse
     | Fetch
     | LookUp
+    | LookBack
     | Leave
 )
 
@@ -141,6 +148,7 @@ class Conversation:
         floor: int,
         agent: Agent,
         new_id: Callable[[], str],
+        rules: InputRules = InputRules(),  # noqa: B008  # frozen
         opening: Prompt | None = None,
         preface: str | None = None,
     ) -> None:
@@ -150,8 +158,8 @@ class Conversation:
         self._own, self._agent, self._new_id = own_principal_id, agent, new_id
         self._input = InputDrain(own_principal_id, floor)
         self._fetching: set[str] = set()
-        self._people: dict[str, Person] = {}
-        self._looking_up: tuple[str, ...] = ()
+        self._rules, self._attention = rules, Attention(rules, own_principal_id)
+        self._inquiry: LookUp | LookBack | None = None
         self._run: Run | None = None
         self._ready = self._draining = self._closed = False
 
@@ -172,8 +180,13 @@ class Conversation:
                 self._input.fill(message.run_id, message.events)
                 effects = []
             case PeopleFound():
-                self._found(message.people)
-                effects = []
+                asked = self._inquiry.principal_ids if isinstance(self._inquiry, LookUp) else ()
+                self._attention.learn(message.people, asked)
+                self._inquiry, effects = None, []
+            case PastRead():
+                past = past_of(message.events, self._own, self._input.settled_seq)
+                self._attention.recollect(past)
+                self._inquiry, effects = None, []
             case HarnessSaid():
                 effects = self._said(message.said)
             case SessionEnded():
@@ -252,35 +265,42 @@ class Conversation:
             if self._opening is not None:
                 opening, self._opening = self._opening, None
                 return effects + self._answer(opening, opening.through_seq, goes_on=True)
-            if (unknown := self._unknown()) or self._looking_up:
-                return effects + self._look_up(unknown)
+            if self._inquiry is not None:
+                return effects
+            if (inquiry := self._inquire()) is not None:
+                self._inquiry = inquiry
+                return [*effects, inquiry]
             past_seq, taken = self._input.settled_seq, self._input.take()
             if taken is None:
                 return effects
-            text = compose(taken.messages, self._people)
-            if text:
-                prompt = Prompt(text, taken.through_seq)
-                effects += self._answer(prompt, past_seq, goes_on=False)
-            else:
-                effects.append(Settle(taken.through_seq))
+            heard = self._attention.hear(taken.messages)
+            effects += self._heard(heard, past_seq, taken.through_seq)
         return effects
 
-    def _unknown(self) -> tuple[str, ...]:
-        """Return who has to be known before what waits can be asked: several, to name them."""
+    def _inquire(self) -> LookUp | LookBack | None:
+        """Return what has to be known before what waits can be heard; None when nothing has."""
         authors = self._input.authors
-        return tuple(sorted(authors - set(self._people))) if len(authors) > 1 else ()
+        if unknown := self._attention.unknown(authors):
+            return LookUp(unknown)
+        return LookBack() if authors and self._attention.needs_past else None
 
-    def _look_up(self, unknown: tuple[str, ...]) -> list[Effect]:
-        if self._looking_up:
-            return []
-        self._looking_up = unknown
-        return [LookUp(unknown)]
+    def _heard(self, heard: Heard, past_seq: int, through_seq: int) -> list[Effect]:
+        """Answer, or say why not; what is neither asked nor silent is remembered."""
+        if heard.notice is not None:
+            return self._decline(heard.notice, through_seq)
+        if not heard.asked:
+            return [Settle(through_seq)]
+        people, may_instruct = self._attention.people, self._rules.may_instruct
+        text = compose(heard.asked, people, heard.context, may_instruct)
+        return self._answer(Prompt(text, through_seq), past_seq, goes_on=False)
 
-    def _found(self, people: Sequence[Person]) -> None:
-        """Know them, and of those that nobody could tell about no more than the id."""
-        nameless = {id_: Person(id_) for id_ in self._looking_up if id_ not in self._people}
-        self._people |= nameless | {person.principal_id: person for person in people}
-        self._looking_up = ()
+    def _decline(self, notice: Notice, through_seq: int) -> list[Effect]:
+        """Say in a run of its own, which answers nothing, why there is no answer."""
+        run = self._run = Run(f"run_{self._new_id()}", self._new_id(), through_seq)
+        record = OpenRun(run_id=run.run_id, prompt_id=run.prompt_id, through_seq=through_seq)
+        started = Draft("run_started", run.run_id, RunStartedPayload(agent=self._agent))
+        said = (started, *run.outbound.notice(notice))
+        return [Begin(record), Append(said), *self._finish(run, "completed", None)]
 
     def _leave(self) -> list[Effect]:
         """Leave when drained. The session need not wait for what is still on the way out."""

@@ -37,8 +37,16 @@ class Part(Value, frozen=True):
     chunk: SeenChunk
 
 
+class Trigger(Value, frozen=True):
+    """Why a run began: the input it answers was final up to and with `through_seq` (5.2)."""
+
+    through_seq: int | None = None
+
+
 class RunStarted(Value, frozen=True):
     """`run_started` (5.2)."""
+
+    trigger: Trigger | None = None
 
 
 class RunFinished(Value, frozen=True):
@@ -199,12 +207,6 @@ AnyChunk = (
     | ToolOutputDenied
     | DataNotice
 )
-
-
-class Trigger(Value, frozen=True):
-    """Why a run began: the input it answers was final up to and with `through_seq` (5.2)."""
-
-    through_seq: int | None = None
 
 
 class Agent(Value, frozen=True, kw_only=True):

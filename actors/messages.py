@@ -110,6 +110,12 @@ class PeopleFound(Message, frozen=True):
     people: tuple[Person, ...]
 
 
+class PastRead(Message, frozen=True):
+    """What the thread holds of before, ascending; from the thread's own reader."""
+
+    events: tuple[Event, ...]
+
+
 class Drain(Message, frozen=True):
     """Begin no further turn, then leave; from root.
 
@@ -132,6 +138,7 @@ ThreadInbox = (
     | Landed
     | RunFetched
     | PeopleFound
+    | PastRead
     | Drain
     | Cut
 )

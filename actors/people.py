@@ -1,7 +1,7 @@
 """Who is who on a thread, and how that is told to an agent."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -35,8 +35,3 @@ def who(principal_id: str, people: People) -> str:
     person = people.get(principal_id)
     name = one_line(person.display_name or "") if person is not None else ""
     return f'{principal_id} ("{name}")' if name else principal_id
-
-
-def bots(people: Iterable[Person]) -> set[str]:
-    """Return the ids of those that are bots."""
-    return {person.principal_id for person in people if person.kind == "bot"}

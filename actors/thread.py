@@ -11,6 +11,7 @@ from functools import partial
 import trio
 
 from actors import backlog, leftovers, recovery
+from actors.attention import InputRules
 from actors.backlog import Backlog
 from actors.conversation import (
     Begin,
@@ -19,6 +20,7 @@ from actors.conversation import (
     Excuse,
     Fetch,
     Leave,
+    LookBack,
     LookUp,
     See,
     Settle,
@@ -35,6 +37,7 @@ from actors.messages import (
     EventsSeen,
     Interrupt,
     OutboxInbox,
+    PastRead,
     PeopleFound,
     QueryInbox,
     RunEnded,
@@ -48,6 +51,9 @@ from actors.ports import Evidence, Journal, OpenRun, Position, Record, Refused, 
 from actors.recovery import Fate
 
 logger = logging.getLogger(__name__)
+
+PAST_EVENTS = 2_000
+"""So much of the log is read for what was said before; a long answer is many events."""
 
 AskEvidence = Callable[[str, str | None, str], Awaitable[Evidence]]
 """`Harness.evidence`."""
@@ -88,6 +94,7 @@ class ThreadActor:
         own_principal_id: str,
         agent: Agent,
         policy: Backlog,
+        rules: InputRules,
         new_id: Callable[[], str],
     ) -> None:
         self._granted, self._thread_id = granted, granted.thread_id
@@ -96,7 +103,11 @@ class ThreadActor:
         self._evidence = evidence
         self._policy, self._own = policy, own_principal_id
         self._begin = partial(
-            Conversation, own_principal_id=own_principal_id, agent=agent, new_id=new_id
+            Conversation,
+            own_principal_id=own_principal_id,
+            agent=agent,
+            new_id=new_id,
+            rules=rules,
         )
         self._conversation: Conversation
 
@@ -220,6 +231,8 @@ class ThreadActor:
                 nursery.start_soon(self._fetch, effect.run_id)
             case LookUp():
                 nursery.start_soon(self._look_up, effect.principal_ids)
+            case LookBack():
+                nursery.start_soon(self._look_back)
             case Leave():
                 pass
 
@@ -239,6 +252,15 @@ class ThreadActor:
         except Refused as refused:
             logger.warning("it is not known who takes part: %s", refused)
         await self._inbox_send.send(PeopleFound(tuple(people)))
+
+    async def _look_back(self) -> None:
+        events: Sequence[Event] = ()
+        after = max(0, self._granted.joined_seq - 1)
+        try:
+            events = await self._log.window(self._thread_id, after, PAST_EVENTS)
+        except Refused as refused:
+            logger.warning("what was said before cannot be read: %s", refused)
+        await self._inbox_send.send(PastRead(tuple(events)))
 
 
 def _tell_skipped(count: int) -> None:

@@ -15,6 +15,7 @@ import trio
 
 from actors import leftovers
 from actors.approval import ApprovalActor
+from actors.attention import InputRules
 from actors.backlog import Backlog, after_crash
 from actors.events import Agent
 from actors.history import recall
@@ -51,6 +52,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     own_principal_id: str
     backlog: Backlog = Backlog()
+    input: InputRules = InputRules()
+    """Whom it listens to."""
     cooperative_s: float = 10.0
     """An interrupt may take so long to be obeyed …"""
     drain_s: float = 8.0
@@ -253,5 +256,6 @@ class ThreadScope:
             own_principal_id=policy.own_principal_id,
             agent=Agent(name=policy.own_principal_id, harness=harness.name, model=harness.model),
             policy=policy.backlog if self._is_first_life else after_crash(policy.backlog),
+            rules=policy.input,
             new_id=outside.new_id,
         )

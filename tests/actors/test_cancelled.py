@@ -108,6 +108,13 @@ async def several_speakers(bot: Bot) -> None:
     await still()
 
 
+async def another_bot(bot: Bot) -> None:
+    bot.log.say(ROOM, "one", "bot-ci")
+    await still()
+    bot.log.say(ROOM, "two", "bot-ci")
+    await still()
+
+
 async def a_call_that_is_allowed(bot: Bot) -> None:
     bot.harness.prepare = quiet
     bot.log.say(ROOM, "one")
@@ -336,6 +343,7 @@ STORIES = [
     a_beginning_that_nobody_saw,
     two_messages,
     several_speakers,
+    another_bot,
     a_call_that_is_allowed,
     an_interrupt_that_is_not_obeyed,
     sessions_that_die,

@@ -5,6 +5,7 @@ from itertools import count
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from actors.attention import InputRules
 from actors.conversation import Conversation, Effect, Leave, Settle
 from actors.events import (
     Agent,
@@ -59,6 +60,7 @@ class ConversationRules(RuleBasedStateMachine):
             floor=0,
             agent=Agent(name="Claude", harness="fake"),
             new_id=lambda: str(next(numbers)),
+            rules=InputRules(max_bot_turns=None),
         )
         self.seq = 0
         self.said: list[str] = []

@@ -145,7 +145,8 @@ class FakeLog:
     async def people(self, thread_id: str, principal_ids: Collection[str]) -> Sequence[Person]:
         await trio.lowlevel.checkpoint()
         self.asked_about.append(sorted(principal_ids))
-        return [self.names.get(id_, Person(id_, kind_of(id_))) for id_ in sorted(principal_ids)]
+        known = {event.principal_id for event in self.threads[thread_id]} | {BOT, *principal_ids}
+        return [self.names.get(id_, Person(id_, kind_of(id_))) for id_ in sorted(known)]
 
     @asynccontextmanager
     async def subscribe(
@@ -198,7 +199,7 @@ def kind_of(principal_id: str) -> Kind:
 def _body(keyed: Keyed) -> Body:
     payload = keyed.draft.payload
     if isinstance(payload, RunStartedPayload):
-        return RunStarted()
+        return RunStarted(payload.trigger)
     if isinstance(payload, RunFinishedPayload):
         return RunFinished(status=payload.status, through_seq=payload.through_seq)
     assert isinstance(payload, PartPayload)
