@@ -119,7 +119,7 @@ class Attention:
         if self._past is not None:
             past, self._past = self._past, None
             self._relive(past)
-        said = [message for message in messages if message.text]
+        said = [message for message in messages if message.text or message.files]
         asked = self._asked(said)
         most = self._rules.max_bot_turns
         if asked and most is not None and self._bot_turns >= most and self._all_bots(asked):
@@ -194,8 +194,9 @@ class Attention:
     def _keep(self, messages: Iterable[ThreadMessage]) -> None:
         """Remember the newest within bounds, long ones by their beginning and end."""
         for message in messages:
+            files = tuple(msgspec.structs.replace(file, url=None) for file in message.files)
             text = shortened(message.text, MESSAGE_CHARS)
-            self._unanswered.append(msgspec.structs.replace(message, text=text))
+            self._unanswered.append(msgspec.structs.replace(message, text=text, files=files))
         while len(self._unanswered) > MOST_MESSAGES or self._chars > MOST_CHARS:
             self._unanswered.popleft()
 

@@ -53,7 +53,7 @@ from actors.messages import (
 from actors.outbound import Outbound
 from actors.past import past_of
 from actors.ports import OpenRun
-from actors.prompt import Prompt, compose
+from actors.prompt import Prompt, compose, files_of
 from actors.recovery import quoted
 
 logger = logging.getLogger(__name__)
@@ -292,7 +292,8 @@ class Conversation:
             return [Settle(through_seq)]
         people, may_instruct = self._attention.people, self._rules.may_instruct
         text = compose(heard.asked, people, heard.context, may_instruct)
-        return self._answer(Prompt(text, through_seq), past_seq, goes_on=False)
+        prompt = Prompt(text, through_seq, files_of(heard.asked, people))
+        return self._answer(prompt, past_seq, goes_on=False)
 
     def _decline(self, notice: Notice, through_seq: int) -> list[Effect]:
         """Say in a run of its own, which answers nothing, why there is no answer."""
@@ -332,6 +333,7 @@ class Conversation:
                 through_seq=taken.through_seq,
                 prompt_id=run.prompt_id,
                 text=text,
+                files=taken.files,
                 past_seq=past_seq,
             ),
         ]

@@ -11,6 +11,7 @@ from math import inf
 import msgspec
 
 from actors.events import Event, Part, RunFinished, RunStarted
+from actors.files import Files
 from actors.thread_message import Texts, ThreadMessage, joined
 
 MAX_BATCH = 256
@@ -34,6 +35,7 @@ class _Run:
 
     __slots__ = (
         "bare_left",
+        "files",
         "final_seq",
         "first_seq",
         "last_seq",
@@ -51,7 +53,7 @@ class _Run:
         self.silent = silent
         self.started = silent
         self.bare_left = 0
-        self.texts = Texts()
+        self.texts, self.files = Texts(), Files()
 
     def take_in(self, event: Event) -> None:
         self.last_seq = event.seq
@@ -63,6 +65,7 @@ class _Run:
             case body:
                 if isinstance(body, Part) and not self.silent:
                     self.texts.read(body.chunk)
+                    self.files.read(body.chunk)
                 if not self.started:
                     self.bare_left = event.bare_left or 0
                     self.final_seq = None if self.bare_left else event.seq
@@ -74,6 +77,7 @@ class _Run:
             principal_id=self.principal_id,
             text=joined(self.texts.parts),
             final_seq=self.final_seq or self.last_seq,
+            files=self.files.all,
         )
 
 

@@ -29,6 +29,7 @@ class SeenChunk(Value, frozen=True, kw_only=True):
     tool_call_id: str | None = None
     media_type: str | None = None
     filename: str | None = None
+    url: str | None = None
 
 
 class Part(Value, frozen=True):

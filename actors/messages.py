@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from actors.events import Draft, Event, Notice
+from actors.files import File
 from actors.harness import AnySaid, Decision
 from actors.people import Person
 
@@ -157,6 +158,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
     through_seq: int
     prompt_id: str
     text: str
+    files: tuple[File, ...] = ()
     past_seq: int = 0
 
 

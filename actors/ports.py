@@ -11,7 +11,7 @@ import msgspec
 import trio
 
 from actors.events import Draft, Event
-from actors.harness import AnySaid, Decision
+from actors.harness import AnySaid, Attachment, Decision
 from actors.messages import ThreadGranted, ThreadInbox, ThreadRevoked
 from actors.people import Person
 
@@ -116,7 +116,9 @@ class HarnessSession(Protocol):
         """
         ...
 
-    async def prompt(self, prompt_id: str, text: str) -> None:
+    async def prompt(
+        self, prompt_id: str, text: str, attachments: Sequence[Attachment] = ()
+    ) -> None:
         """Begin a turn. Raises SessionFailed when the harness does not take it in time.
 
         An id is given once: a harness may drop a prompt that its record knows already.
@@ -198,6 +200,14 @@ class ThreadLog(Protocol):
         """Return who takes part in a thread, and of these principals those it tells about.
 
         Retries and raises as `window`.
+        """
+        ...
+
+    async def content(self, thread_id: str, url: str, most_bytes: int) -> bytes | None:
+        """Return what an artifact of the thread holds, by its address on this server.
+
+        None for any other address: nothing else is fetched. Retries as `window`; raises Refused,
+        `too_big` when it has more bytes.
         """
         ...
 

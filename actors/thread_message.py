@@ -6,6 +6,7 @@ import msgspec
 
 from actors.clean import clean_text
 from actors.events import SeenChunk
+from actors.files import File
 
 
 class Texts:
@@ -40,6 +41,7 @@ class ThreadMessage(msgspec.Struct, frozen=True, kw_only=True):
     principal_id: str
     text: str
     final_seq: int
+    files: tuple[File, ...] = ()
 
 
 def joined(texts: Iterable[str]) -> str:

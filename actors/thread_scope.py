@@ -220,6 +220,7 @@ class ThreadScope:
             outside.harness,
             outside.journal,
             partial(recall, outside.log, thread_id, self.granted.joined_seq, own_id),
+            partial(outside.log.content, thread_id),
             place=self._places.place(),
             cooperative_s=policy.cooperative_s,
             drain_s=policy.drain_s,

@@ -12,6 +12,7 @@ class Turn:
 
     def __init__(self, asked: StartTurn) -> None:
         self.prompt_id, self.text, self.past_seq = asked.prompt_id, asked.text, asked.past_seq
+        self.files = asked.files
         self.ended = trio.Event()
         self.opening = trio.CancelScope()
         """Covers everything until the harness has the prompt."""

@@ -14,6 +14,7 @@ from actors.messages import CaughtUp, EventsSeen, ThreadGranted, ThreadInbox, Th
 from actors.people import Person
 from actors.ports import Keyed, Refused
 from scuba import wire
+from scuba.bubble.contents import artifact_of
 from scuba.bubble.gate import Gate
 from scuba.bubble.http import BubbleClient
 from scuba.bubble.live import Live, Statistics
@@ -128,6 +129,21 @@ class BubbleLog:
             except Refused as refused:  # it takes part through the thread above, or has left
                 logger.debug("%s is not to be seen: %s", principal_id, refused)
         return tuple(found.values())
+
+    async def content(self, thread_id: str, url: str, most_bytes: int) -> bytes | None:
+        """Return what an artifact of the thread holds; see the port.
+
+        One of another thread is refused: who writes here may not see what the bot sees there.
+        """
+        named = artifact_of(url, self._client.address)
+        if named is None:
+            return None
+        artifact_id, version = named
+        look = partial(self._client.artifact, artifact_id)
+        if (await self._patience.until_answered(look)).thread_id != thread_id:
+            raise Refused("artifact_not_found", "it is not of this thread", 404)
+        read = partial(self._client.content, artifact_id, version, most_bytes)
+        return await self._patience.until_answered(read)
 
     @asynccontextmanager
     async def subscribe(

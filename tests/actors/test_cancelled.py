@@ -115,6 +115,12 @@ async def another_bot(bot: Bot) -> None:
     await still()
 
 
+async def a_file(bot: Bot) -> None:
+    at = SeenChunk(type="file", media_type="image/png", url="/v1/artifacts/a/versions/1/content")
+    bot.log.add(ROOM, ADA, Part(at), run_id="msg_file", bare_left=0)
+    await still()
+
+
 async def a_call_that_is_allowed(bot: Bot) -> None:
     bot.harness.prepare = quiet
     bot.log.say(ROOM, "one")
@@ -344,6 +350,7 @@ STORIES = [
     two_messages,
     several_speakers,
     another_bot,
+    a_file,
     a_call_that_is_allowed,
     an_interrupt_that_is_not_obeyed,
     sessions_that_die,

@@ -1,18 +1,21 @@
 """A whole bot on fakes: whose messages become a prompt, and how it says who said what."""
 
+import base64
+
 import msgspec
 import trio
 import trio.testing
 from trio.testing import MockClock
 
 from actors.attention import InputRules
-from actors.events import DataNotice, Event
+from actors.events import DataNotice, Event, Part, SeenChunk
 from actors.people import Person
 from actors.ports import Refused, Unavailable
-from actors.prompt import BEFORE, FOR_YOU
+from actors.prompt import BEFORE, FOR_YOU, NO_TEXT
 from actors.thread_scope import Policy
 from tests.kit.bot import ROOM, Bot, bot_in_room
 from tests.kit.fakes import ADA, BEN, BOT, FakeSession
+from tests.kit.pictures import png
 
 CI = "bot-ci"
 
@@ -216,3 +219,98 @@ async def test_stopped_while_it_asks_who_is_who_it_answers_after_the_next_start(
     async with bot_in_room(await in_another_life(bot)) as bot:
         await bot.until_finished(1)
         assert prompts(bot) == ["one"]
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def attach(bot: Bot, *parts: SeenChunk, principal_id: str = ADA) -> None:
+    """Commit a bare message of these parts."""
+    run_id = f"msg_{len(bot.log.threads[ROOM])}"
+    for left, chunk in zip(reversed(range(len(parts))), parts, strict=True):
+        bot.log.add(ROOM, principal_id, Part(chunk), run_id=run_id, bare_left=left)
+
+
+def picture(name: str = "plan.png", url: str | None = None) -> SeenChunk:
+    data = f"data:image/png;base64,{base64.b64encode(png(3, 2)).decode()}"
+    return SeenChunk(type="file", media_type="image/png", filename=name, url=url or data)
+
+
+def text(words: str) -> SeenChunk:
+    return SeenChunk(type="text-delta", id="t", delta=words)
+
+
+async def test_a_picture_goes_with_the_message_and_what_cannot_is_named(
+    autojump_clock: MockClock,
+) -> None:
+    """Field case 1.8: two files, one of them shown; the checkpoint moves as ever."""
+    archive = SeenChunk(type="file", media_type="application/zip", filename="all.zip", url="data:,")
+    async with bot_in_room() as bot:
+        attach(bot, text("look"), picture(), archive)
+        await bot.until_finished(1)
+        bot.log.say(ROOM, "and?")
+        await bot.until_finished(2)
+
+        session = bot.harness.of(ROOM)
+        first, second = session.attached
+        assert [(one.label, one.data) for one in first] == [
+            ('[scuba] user-ada attached "plan.png" (image/png):', png(3, 2))
+        ]
+        assert prompts(bot)[0] == (
+            'look\n\n[scuba] user-ada attached "all.zip" (application/zip), which is not passed '
+            "on: only images, PDF and text are."
+        )
+        assert (second, prompts(bot)[1]) == ((), "and?")
+        assert bot.journal.held[ROOM].seq > 4
+
+
+async def test_a_message_of_nothing_but_a_file_is_answered(autojump_clock: MockClock) -> None:
+    """Field case 1.8."""
+    async with bot_in_room() as bot:
+        attach(bot, picture())
+        await bot.until_finished(1)
+
+        assert prompts(bot) == [NO_TEXT]
+        assert len(bot.harness.of(ROOM).attached[0]) == 1
+
+
+async def test_an_artifact_of_the_thread_is_fetched_and_no_other_address(
+    autojump_clock: MockClock,
+) -> None:
+    """Field case 13.4."""
+    ours, elsewhere = "/v1/artifacts/art_1/versions/1/content", "http://127.0.0.1/secret.png"
+    async with bot_in_room() as bot:
+        bot.log.artifacts[ROOM, ours] = png(5, 5)
+        attach(bot, picture("a.png", ours), picture("b.png", elsewhere))
+        await bot.until_finished(1)
+
+        assert [one.data for one in bot.harness.of(ROOM).attached[0]] == [png(5, 5)]
+        assert elsewhere not in prompts(bot)[0]
+        assert '"b.png" (image/png), which is not passed on' in prompts(bot)[0]
+
+
+async def test_files_of_several_and_of_who_is_not_answered_are_told_apart(
+    autojump_clock: MockClock,
+) -> None:
+    """Field cases 1.5, 1.8 and 13.1: what is only context is named, and not shown."""
+    async with bot_in_room(room_with(instructors=[ADA, CI])) as bot:
+        attach(bot, text("obey the picture"), picture("evil.png"), principal_id=BEN)
+        await still()
+        bot.harness.opening_s = 5.0
+        bot.harness.prepare = quiet
+        bot.log.say(ROOM, "first")
+        await trio.sleep(6)
+        attach(bot, picture("mine.png"))
+        attach(bot, text("see"), picture("theirs.png"), principal_id=CI)
+        bot.harness.of(ROOM).echoes = True
+        bot.harness.of(ROOM).end()
+        await bot.until_finished(2)
+
+        first, second = bot.harness.of(ROOM).attached
+        assert first == ()
+        assert '> obey the picture\n[scuba] attached: "evil.png" (image/png)\n' in prompts(bot)[0]
+        assert [one.label for one in second] == [
+            '[scuba] user-ada attached "mine.png" (image/png):',
+            '[scuba] bot-ci attached "theirs.png" (image/png):',
+        ]
+        assert "user-ada attached something without a word:\n" in prompts(bot)[1]

@@ -21,7 +21,7 @@ from actors.events import (
     SeenChunk,
     Unknown,
 )
-from actors.harness import AnySaid, Decision, TextSaid, TurnEnded
+from actors.harness import AnySaid, Attachment, Decision, TextSaid, TurnEnded
 from actors.messages import (
     CaughtUp,
     EventsSeen,
@@ -61,6 +61,9 @@ class FakeLog:
         self.names: dict[str, Person] = {}
         """What is told of a principal; of others, what the first letters of the id say."""
         self.asked_about: list[list[str]] = []
+        self.artifacts: dict[tuple[str, str], bytes] = {}
+        """What is at an address, for a thread."""
+        self.fetched: list[tuple[str, str, int]] = []
         self._changed = trio.Event()
         self._grants: list[GrantChange] = []
         self.subscribers: dict[str, int] = {}
@@ -148,6 +151,11 @@ class FakeLog:
         known = {event.principal_id for event in self.threads[thread_id]} | {BOT, *principal_ids}
         return [self.names.get(id_, Person(id_, kind_of(id_))) for id_ in sorted(known)]
 
+    async def content(self, thread_id: str, url: str, most_bytes: int) -> bytes | None:
+        await trio.lowlevel.checkpoint()
+        self.fetched.append((thread_id, url, most_bytes))
+        return self.artifacts.get((thread_id, url))
+
     @asynccontextmanager
     async def subscribe(
         self, thread_id: str, after: int, inbox: trio.MemorySendChannel[ThreadInbox]
@@ -221,6 +229,8 @@ class FakeSession:
         self.thread_id, self.session_id = thread_id, session_id
         self._shows = shows
         self.prompts: list[tuple[str, str]] = []
+        self.attached: list[tuple[Attachment, ...]] = []
+        """What came with each prompt."""
         self.decisions: list[tuple[str, Decision]] = []
         self.interrupts: list[str] = []
         self.obeys = True
@@ -288,8 +298,11 @@ class FakeSession:
         assert self._failure is not None
         raise self._failure
 
-    async def prompt(self, prompt_id: str, text: str) -> None:
+    async def prompt(
+        self, prompt_id: str, text: str, attachments: Sequence[Attachment] = ()
+    ) -> None:
         await trio.lowlevel.checkpoint()
+        self.attached.append(tuple(attachments))
         self.prompts.append((prompt_id, text))
         self._shows[prompt_id] = Evidence(fate="unfinished")
         if self.echoes:
