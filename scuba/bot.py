@@ -68,6 +68,7 @@ async def run(
     """
     become_subreaper()
     started = Once(task_status)
+    logger.info("%s", bot.policy.input)
     folder = bot.claude.state_dir / SESSIONS_NAME
     with log.bound(principal_id=bot.policy.own_principal_id):
         async with _life_line(folder) as life_line, trio.open_nursery() as nursery:

@@ -115,6 +115,17 @@ class Backlog(Section, frozen=True, kw_only=True):
     """Newest events that are replayed; more when a run would be cut."""
 
 
+class Input(Section, frozen=True, kw_only=True):
+    """Whose messages begin a turn."""
+
+    respond_to: Literal["all", "mentions"] = "all"
+    """`mentions`: only those that name the bot, and what their author says next."""
+    instructors: Annotated[tuple[PrincipalId, ...], msgspec.Meta(min_length=1)] | None = None
+    """Whose words are more than information; None: of everyone who may write."""
+    max_bot_turns: Annotated[int, msgspec.Meta(ge=0, le=1000)] | None = 4
+    """So many turns in a row may answer only bots; None: any number."""
+
+
 class Interrupts(Section, frozen=True, kw_only=True):
     """How long a turn may take to stop. Both together leave room for a stop within 30 s."""
 
@@ -171,6 +182,7 @@ class Settings(Section, frozen=True, kw_only=True):
     claude: Claude = Claude()
     logger: Logger = Logger()
     backlog: Backlog = Backlog()
+    input: Input = Input()
     interrupt: Interrupts = Interrupts()
     approvals: Approvals = Approvals()
     stop: Stops = Stops()
