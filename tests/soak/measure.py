@@ -6,15 +6,15 @@ from statistics import median
 Held = Mapping[str, int]
 MB = 1_000_000
 
-BOT = {
-    "rssBytes": 8 * MB,
-    "heldBytes": 3 * MB,
+BOT: dict[str, float] = {
+    "rssBytes": 4 * MB,
+    "heldBytes": 1.5 * MB,
     "memoryBlocks": 4_000,
     "files": 8,
     "tasks": 24,
     "workerThreads": 4,
 }
-SERVER = {**BOT, "memoryBlocks": 8_000}
+SERVER: dict[str, float] = {**BOT, "memoryBlocks": 8_000}
 """By how much the median of the last third may lie above that of the middle third.
 
 Between the two lie a third of all turns, so what one turn leaves behind is counted a thousand
@@ -29,7 +29,7 @@ QUIET = ("runs", "messages", "calls", "events", "keys", "sessions", "waiting", "
 """Of all this nothing is left when nobody says anything and the sessions hibernate."""
 
 
-def grown(samples: Sequence[Held], bounds: Mapping[str, int]) -> list[str]:
+def grown(samples: Sequence[Held], bounds: Mapping[str, float]) -> list[str]:
     """Return what grew by more than its bound from the middle third to the last."""
     third = len(samples) // 3
     middle, last = samples[third : 2 * third], samples[2 * third :]
