@@ -85,6 +85,8 @@ class TurnEnded(Said, frozen=True, kw_only=True):
     tainted: bool = False
     """It failed, and what was said in this conversation before may be why: another may do better.
     Never for what would fail anywhere: no login, a limit, an overload, a budget."""
+    closes: bool = False
+    """The session takes no further turn: the next one resumes it, once it was closed."""
 
 
 AnySaid = (

@@ -139,9 +139,8 @@ class Harness(Protocol):
         """For `run_started.agent`."""
         ...
 
-    @property
-    def model(self) -> str | None:
-        """As configured; None for the harness's own default."""
+    def model_of(self, thread_id: str) -> str | None:
+        """As configured for a thread; None for the harness's own default."""
         ...
 
     def open(

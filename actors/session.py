@@ -187,10 +187,14 @@ class ThreadSession:
                 if self._is_given_up(live, said):
                     await self._give_up(live, said)
                     return
+                if closes := any(isinstance(item, TurnEnded) and item.closes for item in said):
+                    self.live = None  # before anybody is told that the next turn may begin
                 await self._pass_on(live, HarnessSaid(said))
                 if session.session_id != remembered:
                     remembered = session.session_id
                     await self._journal.remember_session(self._thread_id, remembered)
+                if closes:
+                    return
         finally:
             self.live = None  # closing takes a while, and no turn may begin on it
 

@@ -241,6 +241,7 @@ class ThreadScope:
     ) -> ThreadActor:
         outside, policy = self._outside, self._outside.policy
         harness = outside.harness
+        model = harness.model_of(self.granted.thread_id)
         return ThreadActor(
             self.granted,
             inbox,
@@ -251,7 +252,7 @@ class ThreadScope:
             harness.evidence,
             self._ids,
             own_principal_id=policy.own_principal_id,
-            agent=Agent(name=policy.own_principal_id, harness=harness.name, model=harness.model),
+            agent=Agent(name=policy.own_principal_id, harness=harness.name, model=model),
             policy=policy.backlog if self._is_first_life else after_crash(policy.backlog),
             new_id=outside.new_id,
         )

@@ -39,6 +39,33 @@ async def test_a_session_that_rested_for_long_is_closed_and_resumed_by_the_next_
         assert bot.log.text("thr_a") == "echo: oneecho: twoecho: three"
 
 
+async def test_a_session_for_one_turn_is_closed_before_the_next_begins(
+    autojump_clock: MockClock,
+) -> None:
+    """And what waited for the end of the turn is answered by the session resumed."""
+
+    def for_one(session: FakeSession) -> None:
+        assert bot.harness.live == []
+        session.is_for_one, session.echoes = True, False
+
+    bot = Bot()
+    bot.harness.prepare = for_one
+    bot.harness.closing_s = 3
+    async with bot_in_room(bot):
+        bot.log.say("thr_a", "one")
+        await trio.testing.wait_all_tasks_blocked()
+        bot.log.say("thr_a", "two")
+        bot.harness.of("thr_a").end()
+        await trio.sleep(4)
+        bot.harness.of("thr_a").end()
+        await bot.until_finished(2)
+        await trio.sleep(4)
+
+        assert bot.harness.live == []
+        assert bot.harness.resumed == [None, "session-1"]
+        assert [session.prompts[0][1] for session in bot.harness.sessions] == ["one", "two"]
+
+
 async def test_a_turn_however_long_is_not_idle(autojump_clock: MockClock) -> None:
     bot = Bot()
     bot.policy = Policy(own_principal_id=BOT, idle_s=10)

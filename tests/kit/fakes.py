@@ -213,6 +213,8 @@ class FakeSession:
         """Whether an interrupt ends the turn, or only is acknowledged."""
         self.echoes = True
         """Whether a prompt is answered at once with its own text."""
+        self.is_for_one = False
+        """Whether it is closed after each turn."""
         self.closed = False
         self._said: list[AnySaid] = []
         self._failure: SessionFailed | None = None
@@ -254,11 +256,12 @@ class FakeSession:
         self._ready.set()
 
     def end(self, status: str = "completed", prompt_id: str | None = None) -> None:
-        """Say that the turn in hand is over."""
+        """Say that the turn in hand is over, and with it the session if it `is_for_one`."""
         self.say(
             TurnEnded(
                 prompt_id=prompt_id or self.prompts[-1][0],
                 status=status,  # type: ignore[arg-type]  # a literal in every test
+                closes=self.is_for_one,
             )
         )
 
@@ -296,7 +299,7 @@ class FakeSession:
 class FakeHarness:
     """Opens `FakeSession`s, remembers them all, and fails on order."""
 
-    name, model = "fake", None
+    name = "fake"
 
     def __init__(self) -> None:
         self.sessions: list[FakeSession] = []
@@ -311,6 +314,9 @@ class FakeHarness:
         self.opened = trio.Event()
         self.questions: list[tuple[str, str | None, str]] = []
         """Thread, session and prompt of each look into the record."""
+
+    def model_of(self, thread_id: str) -> str | None:
+        return None
 
     @property
     def live(self) -> list[FakeSession]:

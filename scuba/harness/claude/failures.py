@@ -42,7 +42,14 @@ TEXTS = {
     ),
     "refusal": "The model declined to answer. Rephrase the message.",
     "max_turns": "The agent used up its steps for one message. Send `continue` to go on.",
-    "budget": "The agent used up its budget for this session.",
+    "budget": (
+        "The agent used up what one answer may cost and was stopped. Send `continue` to go on, "
+        "or raise `claude.maxBudgetUsd` in scuba's settings."
+    ),
+    "no_sandbox": (
+        "The agent's sandbox is not to be had on this machine. Install what it needs (the log "
+        "says what), or turn `claude.sandbox` off."
+    ),
     "context_too_long": (
         "The conversation no longer fits into the model's context. "
         "Start a new thread, or send a shorter message."

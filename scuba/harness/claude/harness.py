@@ -34,10 +34,9 @@ class ClaudeHarness:
         """Return the harness's name."""
         return "claude-code"
 
-    @property
-    def model(self) -> str | None:
-        """Return the model as configured."""
-        return self._settings.model
+    def model_of(self, thread_id: str) -> str | None:
+        """Return the model as configured for a thread."""
+        return self._settings.of_thread(thread_id).model
 
     def check(self) -> None:
         """Raise SessionFailed when no session could start: a bad directory or a bad CLI (10.7)."""
@@ -54,7 +53,8 @@ class ClaudeHarness:
         Entering raises SessionFailed. Leaving ends the process tree, shielded, within 8 s.
         """
         connection = await trio.to_thread.run_sync(_connection_class)
-        async with connection(self._settings, self._life_line, thread_id, resume) as session:
+        settings = self._settings.of_thread(thread_id)
+        async with connection(settings, self._life_line, thread_id, resume) as session:
             yield session
 
     async def evidence(self, thread_id: str, session_id: str | None, prompt_id: str) -> Evidence:

@@ -58,7 +58,9 @@ class Mapper:
     the next one (field case 4.1).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, one_turn: bool = False) -> None:
+        """`one_turn`: the session is closed after its first turn."""
+        self._one_turn = one_turn
         self.session_id = ""
         self.skipped = 0
         """Frames of types and shapes that are not known here (field case 9.7)."""
@@ -261,6 +263,7 @@ class Mapper:
                     code=outcome.code,
                     text=outcome.text,
                     tainted=outcome.tainted,
+                    closes=self._one_turn,
                 )
             )
 

@@ -74,6 +74,6 @@ def test_an_impossible_time_is_left_out(resets_at: float) -> None:
 
 @pytest.mark.parametrize("text", TEXTS.values())
 def test_every_text_says_what_to_do(text: str) -> None:
-    verbs = ("Run", "Put", "Check", "Add", "Send", "Rephrase", "Choose", "Start", "budget")
+    verbs = ("Run", "Put", "Check", "Add", "Send", "Rephrase", "Choose", "Start", "Install")
 
     assert any(verb in text for verb in verbs)
