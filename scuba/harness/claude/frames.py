@@ -87,6 +87,8 @@ class Assistant(Frame, tag="assistant"):
     message: Message
     parent_tool_use_id: str | None = None
     error: str | None = None
+    api_error: Any = None
+    """A finer class than `error`, for some."""
 
 
 class Verdict(msgspec.Struct):
@@ -136,6 +138,11 @@ class System(Frame, tag="system"):
     max_retries: Any = None
     retry_delay_ms: Any = None
     error_status: Any = None
+    status: Any = None
+    compact_result: Any = None
+    compact_metadata: Any = None
+    mcp_servers: Any = None
+    plugin_errors: Any = None
 
 
 class Lifecycle(Frame, tag="command_lifecycle"):
@@ -149,6 +156,7 @@ class RateLimit(msgspec.Struct):
     """Where an account stands against its limit. `resets_at`: seconds since 1970."""
 
     status: str = ""
+    kind: str = msgspec.field(default="", name="rateLimitType")
     resets_at: float | None = msgspec.field(default=None, name="resetsAt")
 
 

@@ -26,10 +26,9 @@ from scuba.harness.claude.frames import (
     System,
     User,
 )
+from scuba.harness.claude.notices import Notices
 from scuba.harness.claude.values import output_of, value_of
 
-RETRY_NOTICE_S = 30.0
-"""The shortest time between two notices that the model is being tried again."""
 SYNTHETIC = "<synthetic>"
 """The model named on messages that the CLI wrote itself."""
 BROKE_OFF = Told(
@@ -45,6 +44,7 @@ class Turn:
         self.prompt_id, self.uuid = prompt_id, uuid
         self.interrupting = False
         self.said_error: str | None = None
+        self.said_kind: object = None
         self.outcome: Outcome | None = None
         self.cancelled = False
         self.fallback: Outcome | None = None
@@ -72,8 +72,7 @@ class Mapper:
         self._asked: dict[str, str] = {}
         self._denied: set[str] = set()
         self._expired: set[str] = set()
-        self._retry_notice_at: float | None = None
-        self._resets_at: float | None = None
+        self._notices = Notices()
 
     @property
     def turn(self) -> Turn | None:
@@ -87,7 +86,7 @@ class Mapper:
     def begin(self, prompt_id: str, uuid: str) -> None:
         """Open a turn; `uuid` is what the CLI calls its prompt."""
         self._turn = Turn(prompt_id, uuid)
-        self._retry_notice_at = None
+        self._notices.begin()
 
     def deny(self, tool_call_id: str) -> None:
         """Remember that somebody said no to a call, so its result is a denial."""
@@ -143,8 +142,7 @@ class Mapper:
                 self._result(frame)
                 self._settle(said)
             case RateLimitEvent():
-                info = frame.rate_limit_info
-                self._resets_at = info.resets_at if info.status == "rejected" else None
+                said += self._notices.of_limit(frame.rate_limit_info)
             case _:
                 self.skipped += 1
 
@@ -155,6 +153,7 @@ class Mapper:
         if message.model == SYNTHETIC or frame.error is not None:
             if self._turn is not None and frame.error is not None:
                 self._turn.said_error = frame.error
+                self._turn.said_kind = frame.api_error
             return
         inner = frame.parent_tool_use_id is not None
         content = message.content
@@ -202,16 +201,12 @@ class Mapper:
     # --- what becomes of the turn ---------------------------------------------------------------
 
     def _system(self, frame: System, now: float, said: list[AnySaid]) -> None:
+        said += self._notices.of_system(frame, now)
         if frame.subtype == "session_state_changed":
             self._idle = frame.state == "idle"
             self._settle(said, last_word=True)
         elif frame.subtype == "init" and frame.session_id:
             self.session_id = frame.session_id
-        elif frame.subtype == "api_retry":
-            last = self._retry_notice_at
-            if last is None or now - last >= RETRY_NOTICE_S:
-                self._retry_notice_at = now
-                said.append(_retry_notice(frame))
 
     def _lifecycle(self, frame: Lifecycle) -> None:
         turn = self._turn
@@ -239,7 +234,8 @@ class Mapper:
                 frame,
                 interrupting=turn.interrupting,
                 said_error=turn.said_error,
-                resets_at=self._resets_at,
+                said_kind=turn.said_kind,
+                resets_at=self._notices.resets_at,
             )
 
     def _settle(self, said: list[AnySaid], *, last_word: bool = False) -> None:
@@ -266,14 +262,3 @@ class Mapper:
                     closes=self._one_turn,
                 )
             )
-
-
-def _retry_notice(frame: System) -> Told:
-    causes = {429: "is limiting requests", 529: "is overloaded"}
-    cause = causes.get(frame.error_status, "could not be reached")
-    text = f"The model {cause}; trying again"
-    if isinstance(frame.retry_delay_ms, int | float):
-        text += f" in {max(1, round(frame.retry_delay_ms / 1000))} s"
-    if isinstance(frame.attempt, int) and isinstance(frame.max_retries, int):
-        text += f" (attempt {frame.attempt} of {frame.max_retries})"
-    return Told(level="warning", code="retrying", text=f"{text}.")

@@ -14,7 +14,15 @@ import pytest
 import trio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from actors.harness import AnySaid, Decision, PermissionAsked, TextSaid, ToolReturned, TurnEnded
+from actors.harness import (
+    AnySaid,
+    Decision,
+    PermissionAsked,
+    TextSaid,
+    Told,
+    ToolReturned,
+    TurnEnded,
+)
 from actors.ports import SessionFailed
 from scuba.harness.claude.harness import ClaudeHarness
 from scuba.harness.claude.session import ClaudeSession
@@ -209,6 +217,30 @@ async def test_what_the_model_is_to_know_reaches_it(
         "finds every mistake",
     ):
         assert words in json.dumps(asked)
+
+
+async def test_a_server_that_is_not_there_is_told_and_the_agent_works(
+    settings: ClaudeSettings,
+) -> None:
+    gone = {"tickets": {"command": "/not/there"}}
+    said = await said_of(msgspec.structs.replace(settings, mcp_servers=gone), "hello")
+
+    assert [item.code for item in said if isinstance(item, Told)] == ["mcp_failed"]
+    assert said[-1] == TurnEnded(prompt_id="p", status="completed")
+
+
+async def test_a_long_conversation_says_that_it_is_summed_up(settings: ClaudeSettings) -> None:
+    window = {"CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": "20", "CLAUDE_CODE_AUTO_COMPACT_WINDOW": "100000"}
+    env = settings.env | window
+    long = msgspec.structs.replace(settings, model="claude-haiku-4-5", env=env)
+    said: list[AnySaid] = []
+    async with ClaudeHarness(long).open("thr_1", None) as session:
+        for number in range(4):
+            said += await turn(session, f"%%say yes\n{'word ' * 30_000}", f"p{number}")
+
+    codes = [item.code for item in said if isinstance(item, Told)]
+    assert "compacting" in codes
+    assert "compacted" in codes
 
 
 async def test_an_agent_that_takes_too_many_steps_is_stopped(settings: ClaudeSettings) -> None:
