@@ -73,6 +73,21 @@ class Told(Said, frozen=True, kw_only=True):
     text: str
 
 
+class Used(Said, frozen=True, kw_only=True):
+    """What the turn that ends next has used, as the harness counts it. Said before its end."""
+
+    model: str | None
+    """That said the last words."""
+    input_tokens: int = 0
+    """Neither read from a cache nor written to it."""
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float = 0.0
+    """At the prices that the harness knows; an account may pay others."""
+    duration_s: float = 0.0
+
+
 class TurnEnded(Said, frozen=True, kw_only=True):
     """The last word about the turn that `prompt_id` began. Nothing of that turn follows."""
 
@@ -98,6 +113,7 @@ AnySaid = (
     | PermissionAsked
     | PermissionWithdrawn
     | Told
+    | Used
     | TurnEnded
 )
 

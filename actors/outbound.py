@@ -10,6 +10,7 @@ from actors.clean import clean_text, fit, fit_text, pieces, plain
 from actors.events import (
     AnyChunk,
     DataNotice,
+    DataUsage,
     Draft,
     Notice,
     ReasoningDelta,
@@ -25,6 +26,7 @@ from actors.events import (
     ToolOutputAvailable,
     ToolOutputDenied,
     ToolOutputError,
+    Usage,
     part,
 )
 from actors.harness import (
@@ -38,6 +40,7 @@ from actors.harness import (
     ToolCalled,
     ToolReturned,
     TurnEnded,
+    Used,
 )
 
 LIMIT_BYTES = 248 * 1024
@@ -126,6 +129,9 @@ class Outbound:
                     self._returned(item)
                 case Told(level=level, code=code, text=text):
                     self._tell(Notice(level, code, text))
+                case Used():
+                    self._say()
+                    self._emit(DataUsage(data=_usage(item)))
                 case TurnEnded():
                     pass
                 case _:
@@ -262,3 +268,15 @@ class Outbound:
     def _handed_over(self) -> list[Draft]:
         drafts, self._drafts = self._drafts, []
         return drafts
+
+
+def _usage(used: Used) -> Usage:
+    return Usage(
+        model=used.model,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cache_read_tokens=used.cache_read_tokens,
+        cache_write_tokens=used.cache_write_tokens,
+        cost_usd=round(used.cost_usd, 6),
+        duration_ms=round(used.duration_s * 1000),
+    )

@@ -16,6 +16,7 @@ from actors.health import GIVEN_UP, Health
 from actors.messages import HarnessSaid, SessionEnded
 from actors.places import Place
 from actors.ports import Harness, HarnessSession, Journal, SessionFailed
+from actors.spending import Spending
 from actors.turn import Teller, Turn
 
 logger = logging.getLogger(__name__)
@@ -50,11 +51,13 @@ class ThreadSession:
         place: Place,
         teller: Teller,
         lost: Callable[[Turn], None],
+        spending: Spending,
         *,
         idle_s: float,
     ) -> None:
         self._thread_id, self._harness, self._journal = thread_id, harness, journal
         self._place, self._teller, self._lost, self._idle_s = place, teller, lost, idle_s
+        self._spending = spending
         self._health = Health()
         self._asked: set[str] = set()
         self._resting = trio.CancelScope()
@@ -147,7 +150,9 @@ class ThreadSession:
         self._gone = trio.Event()
         with trio.CancelScope() as scope:
             try:
-                async with self._harness.open(self._thread_id, resume) as session:
+                left_usd = self._spending.left_usd
+                opened = self._harness.open(self._thread_id, resume, budget_usd=left_usd)
+                async with opened as session:
                     live = self.live = Live(session, scope, turn, resume)
                     live.needs_history = self._journal.has_retired(self._thread_id)
                     task_status.started(live)
@@ -183,7 +188,8 @@ class ThreadSession:
         """
         session, remembered = live.session, None
         try:
-            while (said := await self._heard(live)) is not None:
+            while (heard := await self._heard(live)) is not None:
+                said = await self._spending.count(heard)
                 if self._is_given_up(live, said):
                     await self._give_up(live, said)
                     return

@@ -63,6 +63,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions that work at once."""
     max_processes: int = 40
     """Sessions that are open at once, those included that wait for a person or rest."""
+    budget_usd: float = inf
+    """What a thread may cost."""
+    shows_usage: bool = False
+    """What a run used is said on the thread."""
     grace_s: float = 6.0
     """When scuba stops, a turn that works may go on so long before it is interrupted."""
 
@@ -221,6 +225,8 @@ class ThreadScope:
             cooperative_s=policy.cooperative_s,
             drain_s=policy.drain_s,
             idle_s=policy.idle_s,
+            budget_usd=policy.budget_usd,
+            shows_usage=policy.shows_usage,
         ).run()
 
     async def _approvals(

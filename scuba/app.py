@@ -106,6 +106,8 @@ async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], S
         idle_s=settings.sessions.idle_hibernate,
         max_live=settings.sessions.max_live,
         max_processes=settings.sessions.max_processes,
+        budget_usd=settings.budget.per_thread_usd or inf,
+        shows_usage=settings.usage.show,
     )
     with hold_state_dir(bot_state_dir(settings, os.environ)) as state_dir:
         claude = claude_settings(settings, state_dir, withheld)

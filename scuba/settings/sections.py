@@ -7,7 +7,7 @@ import msgspec
 
 from actors.backlog import OnFirstJoin, OnResume
 from scuba.secret import Secret
-from scuba.settings.base import Level, NonEmpty, PrincipalId, Section, TokenRef, TokenSource
+from scuba.settings.base import Level, NonEmpty, PrincipalId, Section, TokenRef, TokenSource, Usd
 from scuba.settings.claude import Claude, PermissionMode
 
 
@@ -88,6 +88,21 @@ class Stops(Section, frozen=True, kw_only=True):
     a person's decision is interrupted at once."""
 
 
+class UsageOptions(Section, frozen=True, kw_only=True):
+    """Whether people see what an answer used. The log has it anyway, a line for each."""
+
+    show: bool = False
+    """End each run with a `data-usage` part: model, tokens, US dollars, time."""
+
+
+class Budget(Section, frozen=True, kw_only=True):
+    """What the bot may spend."""
+
+    per_thread_usd: Usd | None = None
+    """What a thread may cost, by the harness's own count; the bot keeps the sum over restarts. The
+    answer that goes beyond it is stopped, and what comes then is answered with a notice."""
+
+
 class JournalOptions(Section, frozen=True, kw_only=True):
     """How durable the bot's own store is."""
 
@@ -125,6 +140,8 @@ class Settings(Section, frozen=True, kw_only=True):
     approvals: Approvals = Approvals()
     stop: Stops = Stops()
     sessions: Sessions = Sessions()
+    usage: UsageOptions = UsageOptions()
+    budget: Budget = Budget()
     journal: JournalOptions = JournalOptions()
     state_dir: NonEmpty | None = None
     """Where the bot keeps its journal, one process at a time; a folder of its own below

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from math import inf
 
 import msgspec
 import trio
@@ -21,7 +22,7 @@ from actors.events import (
     SeenChunk,
     Unknown,
 )
-from actors.harness import AnySaid, Decision, TextSaid, TurnEnded
+from actors.harness import AnySaid, Decision, TextSaid, TurnEnded, Used
 from actors.messages import (
     CaughtUp,
     EventsSeen,
@@ -213,6 +214,8 @@ class FakeSession:
         """Whether an interrupt ends the turn, or only is acknowledged."""
         self.echoes = True
         """Whether a prompt is answered at once with its own text."""
+        self.costs_usd: float | None = None
+        """What each turn costs, if it says so."""
         self.is_for_one = False
         """Whether it is closed after each turn."""
         self.closed = False
@@ -255,14 +258,19 @@ class FakeSession:
         self._bug = error
         self._ready.set()
 
-    def end(self, status: str = "completed", prompt_id: str | None = None) -> None:
+    def end(
+        self, status: str = "completed", prompt_id: str | None = None, code: str | None = None
+    ) -> None:
         """Say that the turn in hand is over, and with it the session if it `is_for_one`."""
+        used = () if self.costs_usd is None else (Used(model="fake", cost_usd=self.costs_usd),)
         self.say(
+            *used,
             TurnEnded(
                 prompt_id=prompt_id or self.prompts[-1][0],
                 status=status,  # type: ignore[arg-type]  # a literal in every test
+                code=code,
                 closes=self.is_for_one,
-            )
+            ),
         )
 
     async def receive(self) -> Sequence[AnySaid]:
@@ -304,6 +312,8 @@ class FakeHarness:
     def __init__(self) -> None:
         self.sessions: list[FakeSession] = []
         self.resumed: list[str | None] = []
+        self.budgets: list[float] = []
+        """What each session was allowed to cost."""
         self.failures: list[SessionFailed] = []
         """Raised by the next openings, one each."""
         self.opening_s = 0.0
@@ -327,7 +337,10 @@ class FakeHarness:
         return [s for s in self.sessions if s.thread_id == thread_id][-1]
 
     @asynccontextmanager
-    async def open(self, thread_id: str, resume: str | None) -> AsyncGenerator[FakeSession]:
+    async def open(
+        self, thread_id: str, resume: str | None, *, budget_usd: float = inf
+    ) -> AsyncGenerator[FakeSession]:
+        self.budgets.append(budget_usd)
         await trio.sleep(self.opening_s)
         if self.failures:
             raise self.failures.pop(0)
@@ -363,6 +376,14 @@ class FakeJournal:
         self.unsent: dict[str, dict[str, Keyed]] = {}
         self.runs: dict[str, OpenRun] = {}
         self.seen: dict[str, int] = {}
+        self.spent: dict[str, float] = {}
+
+    def spent_usd(self, thread_id: str) -> float:
+        return self.spent.get(thread_id, 0.0)
+
+    async def spend(self, thread_id: str, cost_usd: float) -> None:
+        await trio.lowlevel.checkpoint()
+        self.spent[thread_id] = self.spent_usd(thread_id) + cost_usd
 
     def checkpoints(self) -> Mapping[str, Position]:
         return self.held

@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 import uuid
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -71,7 +72,9 @@ class Connection:
         life_line: LifeLine | None,
         thread_id: str,
         resume: str | None,
+        budget_usd: float = inf,
     ) -> None:
+        self._budget_usd = budget_usd
         self._settings, self._thread_id, self._resume = settings, thread_id, resume
         self._life_line = life_line
         self._tag = uuid.uuid4().hex
@@ -117,6 +120,7 @@ class Connection:
             resume=self._resume is not None,
             settings_file=place.settings_file,
             mcp_file=place.mcp_file,
+            budget_usd=self._budget_usd,
             can_use_tool=self._can_use_tool,
         )
         transport = self._transport = RawTransport(

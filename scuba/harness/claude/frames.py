@@ -126,6 +126,11 @@ class Result(Frame, tag="result"):
     user_message_uuid: str | None = None
     user_message_uuids: list[str] | None = None
     session_id: str = ""
+    total_cost_usd: Any = None
+    """Of the process since its start."""
+    model_usage: Any = msgspec.field(default=None, name="modelUsage")
+    """Likewise, by model."""
+    duration_ms: Any = None
 
 
 class System(Frame, tag="system"):

@@ -27,6 +27,7 @@ from scuba.harness.claude.frames import (
     User,
 )
 from scuba.harness.claude.notices import Notices
+from scuba.harness.claude.usage import Meter
 from scuba.harness.claude.values import output_of, value_of
 
 SYNTHETIC = "<synthetic>"
@@ -73,6 +74,7 @@ class Mapper:
         self._denied: set[str] = set()
         self._expired: set[str] = set()
         self._notices = Notices()
+        self._meter = Meter()
 
     @property
     def turn(self) -> Turn | None:
@@ -156,6 +158,8 @@ class Mapper:
                 self._turn.said_kind = frame.api_error
             return
         inner = frame.parent_tool_use_id is not None
+        if message.model and not inner:
+            self._meter.model = message.model
         content = message.content
         for block in [Block("text", text=content)] if isinstance(content, str) else content:
             if block.type.endswith("tool_use"):
@@ -224,6 +228,7 @@ class Mapper:
 
     def _result(self, frame: Result) -> None:
         turn = self._turn
+        self._meter.heard(frame)
         if frame.session_id:
             self.session_id = frame.session_id
         if turn is None or not (frame.num_turns or frame.is_error):
@@ -252,6 +257,8 @@ class Mapper:
             self._asked.clear()
             self._denied.clear()
             self._expired.clear()
+            if used := self._meter.take():
+                said.append(used)
             said.append(
                 TurnEnded(
                     prompt_id=turn.prompt_id,
@@ -259,6 +266,7 @@ class Mapper:
                     code=outcome.code,
                     text=outcome.text,
                     tainted=outcome.tainted,
-                    closes=self._one_turn,
+                    # A process that is over its budget refuses all that follows.
+                    closes=self._one_turn or outcome.code == "budget",
                 )
             )

@@ -1,6 +1,7 @@
 """The SDK's options for one session."""
 
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,12 +29,14 @@ def options_for(
     settings_file: Path | None,
     can_use_tool: CanUseTool,
     mcp_file: Path | None = None,
+    budget_usd: float = inf,
 ) -> ClaudeAgentOptions:
     """Return the options of a session that is new, or resumed under its id.
 
     What may hold a secret stands in the two files, which only their owner reads: everybody can
     read a command line.
     """
+    budget_usd = min(budget_usd, settings.max_budget_usd or inf)
     extra: dict[str, Any] = {"resume": session_id} if resume else {"session_id": session_id}
     return ClaudeAgentOptions(
         cwd=settings.cwd,
@@ -48,7 +51,7 @@ def options_for(
         setting_sources=cast(list[SettingSource], list(settings.setting_sources)),
         settings=str(settings_file) if settings_file else None,
         max_turns=settings.max_turns,
-        max_budget_usd=settings.max_budget_usd,
+        max_budget_usd=None if budget_usd == inf else budget_usd,
         skills=settings.skills if isinstance(settings.skills, str | None) else [*settings.skills],
         plugins=[SdkPluginConfig(type="local", path=str(path)) for path in settings.plugins],
         mcp_servers=str(mcp_file) if mcp_file else {},

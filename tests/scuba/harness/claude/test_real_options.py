@@ -22,6 +22,7 @@ from actors.harness import (
     Told,
     ToolReturned,
     TurnEnded,
+    Used,
 )
 from actors.ports import SessionFailed
 from scuba.harness.claude.harness import ClaudeHarness
@@ -265,6 +266,20 @@ async def test_a_budget_is_for_each_answer(settings: ClaudeSettings) -> None:
     words = "".join(item.text for item in said if isinstance(item, TextSaid))
     assert words == "recall: one"
     assert said[-1] == TurnEnded(prompt_id="p2", status="completed", closes=True)
+
+
+async def test_what_a_turn_used_is_told(settings: ClaudeSettings) -> None:
+    """By the real CLI's own count; and a session may cost no more than its thread has left."""
+    async with ClaudeHarness(settings).open("thr_1", None, budget_usd=1e-6) as session:
+        said = await turn(session, "hello")
+
+    used, ended = said[-2:]
+    assert isinstance(used, Used)
+    assert used.model == MODEL
+    assert min(used.input_tokens, used.output_tokens, used.duration_s) > 0
+    assert 0.001 < used.cost_usd < 1
+    assert isinstance(ended, TurnEnded)
+    assert (ended.code, ended.closes) == ("budget", True)
 
 
 @pytest.mark.skipif(bool(shutil.which("bwrap")), reason="there is a sandbox on this machine")
