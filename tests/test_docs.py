@@ -11,6 +11,7 @@ from msgspec import inspect
 
 from scuba import mistakes, reference
 from scuba.cli.root import COMMANDS
+from scuba.harness.claude.failures import TEXTS
 from scuba.reference_examples import BOT, SERVER
 from scuba.server.settings import ServerSettings
 from scuba.settings import Settings
@@ -85,6 +86,21 @@ def test_every_section_has_an_example_that_would_be_taken(
 ) -> None:
     for name, example in examples.items():
         assert mistakes.against({**needed, name: example}, struct) == []
+
+
+def told_codes() -> set[str]:
+    """Return every code of a notice that the sources name."""
+    named = r"""(?:code=|SessionFailed\(\s*|Notice\("\w+", |^CODE = )"([a-z]+_[a-z_]+|\w+ing)\""""
+    sources = [*(ROOT / "actors").glob("*.py"), *(ROOT / "scuba" / "harness").rglob("*.py")]
+    found = {code for path in sources for code in re.findall(named, path.read_text(), re.M)}
+    return found | set(TEXTS)
+
+
+def test_every_code_of_a_notice_is_explained() -> None:
+    text = (DOCS / "operations.md").read_text()
+
+    assert len(told_codes()) > 30
+    assert sorted(code for code in told_codes() if f"`{code}`" not in text) == []
 
 
 def test_every_command_stands_in_the_readme_or_the_changelog() -> None:

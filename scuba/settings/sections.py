@@ -132,8 +132,7 @@ class Settings(Section, frozen=True, kw_only=True):
     claude: Claude = Claude()
     threads: dict[str, Claude] = {}
     """What is otherwise on single threads: any key of `claude` below a thread's id. Objects are
-    merged with those of `claude`, lists and values take their place. It holds from the next time
-    that a session of the thread is opened."""
+    merged with those of `claude`, lists and values take their place."""
     logger: Logger = Logger()
     backlog: Backlog = Backlog()
     interrupt: Interrupts = Interrupts()
