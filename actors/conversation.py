@@ -1,34 +1,54 @@
-"""One conversation, decided: what each message to a thread makes happen. Pure; at most one run.
+"""One conversation, decided: what each message to a thread makes happen. Pure.
+
+At most one run answers a prompt; beside it the agent may answer a task, and sub-agents work.
 
 `Conversation.step` takes a message of the thread's inbox and returns what to send where, in order.
 `actors.thread` is the shell that sends it.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import assert_never
 
 import msgspec
 
+from actors.beside import Beside
 from actors.drain import Input, InputDrain
+from actors.effects import (
+    Begin,
+    Effect,
+    Excuse,
+    Fetch,
+    Forward,
+    Leave,
+    See,
+    Settle,
+)
 from actors.events import (
     Agent,
     ApprovalGiven,
-    Draft,
     Event,
     InterruptRequested,
-    Notice,
     ResultGiven,
-    RunStartedPayload,
     RunStatus,
     Trigger,
 )
-from actors.harness import AnySaid, Decision, PermissionAsked, Supplied, ToolReturned, TurnEnded
+from actors.harness import (
+    AnySaid,
+    AsideBegan,
+    AsideEnded,
+    AsideSaid,
+    Decision,
+    Spoken,
+    Supplied,
+    TasksRunning,
+    TurnEnded,
+    Woke,
+)
 from actors.leftovers import EXPIRED
 from actors.messages import (
-    Append,
     ApprovalAnswered,
-    ApprovalAsked,
     ApprovalRejected,
     ApprovalSettled,
     CaughtUp,
@@ -40,89 +60,29 @@ from actors.messages import (
     HarnessSaid,
     Interrupt,
     Landed,
+    Opened,
+    RunControl,
     RunEnded,
     RunFetched,
     RunRefused,
     SessionEnded,
     StartTurn,
+    StopAside,
     ThreadInbox,
 )
-from actors.outbound import Outbound
 from actors.ports import OpenRun
 from actors.recovery import quoted
+from actors.runs import Aside, MainRun, Run
 
 logger = logging.getLogger(__name__)
 
+STOPPING = "scuba is being stopped"
 MAY_INTERRUPT = ("owner", "member", "approver", None)
 """Roles that may stop a run (3.2); None where the server does not say: it checked."""
 
 
-class Begin(msgspec.Struct, frozen=True):
-    """A run begins: put it on record before anything of it is said."""
-
-    run: OpenRun
-
-
-class See(msgspec.Struct, frozen=True):
-    """Input up to `seq` waits: put it on record, so that it is answered whatever happens."""
-
-    seq: int
-
-
-class Settle(msgspec.Struct, frozen=True):
-    """Everything that was final at or below `seq` is answered: move the checkpoint."""
-
-    seq: int
-
-
-class Excuse(msgspec.Struct, frozen=True):
-    """It was our own stop that cut the run in hand: put on record that this was no try."""
-
-
-class Fetch(msgspec.Struct, frozen=True):
-    """The beginning of this run was never seen: read it, then say `RunFetched`."""
-
-    run_id: str
-
-
-class Leave(msgspec.Struct, frozen=True):
-    """Drained: nothing is in hand any more."""
-
-
-Effect = (
-    Begin
-    | See
-    | StartTurn
-    | Decide
-    | Interrupt
-    | Close
-    | ApprovalAsked
-    | ApprovalAnswered
-    | RunEnded
-    | Append
-    | Settle
-    | Excuse
-    | Fetch
-    | Leave
-)
-
-
-class Run:
-    """The run in hand, from `run_started` until its `run_finished` has landed."""
-
-    def __init__(self, run_id: str, prompt_id: str, through_seq: int) -> None:
-        self.run_id, self.prompt_id, self.through_seq = run_id, prompt_id, through_seq
-        self.outbound = Outbound(run_id)
-        self.stopped: str | None = None
-        """Why it was asked to stop."""
-        self.cut = False
-        """It was our own end that stopped it: the next start decides what becomes of it."""
-        self.ended = False
-        """Its `run_finished` is on the way out."""
-
-
 class Conversation:
-    """What one thread is doing. Owns the drain and the run in hand; no I/O."""
+    """What one thread is doing. Owns the drain and the runs in hand; no I/O."""
 
     def __init__(
         self,
@@ -140,7 +100,8 @@ class Conversation:
         self._own, self._agent, self._new_id = own_principal_id, agent, new_id
         self._input = InputDrain(own_principal_id, floor)
         self._fetching: set[str] = set()
-        self._run: Run | None = None
+        self._run: MainRun | None = None
+        self._beside = Beside(agent, self._new_run_id)
         self._ready = self._draining = self._closed = False
 
     @property
@@ -167,19 +128,22 @@ class Conversation:
                 effects = self._settled(message)
             case ApprovalRejected():
                 run = self._live_run(message.run_id)
-                effects = [Append(tuple(run.outbound.notice(message.notice)))] if run else []
+                effects = run.notice(message.notice) if run else []
             case RunRefused():
-                run = self._live_run(message.run_id)
-                effects = self._stop(f"the server refuses it ({message.code})") if run else []
+                effects = self._refused(message)
             case Landed():
                 effects = self._landed(message.run_id)
+            case Opened():
+                effects = self._beside.opened(message)
+            case RunControl():
+                effects = self._heed(message.event, here=False)
             case Drain():
                 self._draining, effects = True, []
             case Cut():
                 self._draining, effects = True, self._cut()
             case _:
                 assert_never(message)
-        if self._draining and self._run is not None and self._run.outbound.asked:
+        if self._draining and self._waits():
             effects += self._cut()  # nobody can be waited for now
         effects += self._fetch() + (self._leave() if self._draining else self._next())
         return effects + self._see()
@@ -190,38 +154,24 @@ class Conversation:
         effects: list[Effect] = []
         for event in events:
             self._input.observe(event)
-            if event.principal_id == self._own:
-                continue
-            match event.body:
-                case InterruptRequested():
-                    effects += self._interrupt_requested(event)
-                case ApprovalGiven() | ResultGiven() as body:
-                    effects += self._answered(event, body)
-                case _:
-                    pass
+            if event.principal_id != self._own:
+                effects += self._heed(event, here=True)
         return effects
 
-    def _interrupt_requested(self, event: Event) -> list[Effect]:
-        if self._live_run(event.run_id) is None or event.role not in MAY_INTERRUPT:
+    def _heed(self, event: Event, *, here: bool) -> list[Effect]:
+        """Do as somebody says about a run, `here` or on a thread below."""
+        body = event.body
+        if not isinstance(body, InterruptRequested | ApprovalGiven | ResultGiven):
+            return []
+        run = self._live_run(event.run_id)
+        if run is None or run.is_here != here:
+            return [Forward(event)] if here else []
+        if not isinstance(body, InterruptRequested):
+            return [_answered(run, event, body)]
+        if event.role not in MAY_INTERRUPT:
             logger.debug("interrupt without effect", extra={"seq": event.seq})
             return []
-        return self._stop(f"{event.principal_id} asked to stop")
-
-    def _answered(self, event: Event, body: ApprovalGiven | ResultGiven) -> list[Effect]:
-        run = self._live_run(event.run_id)
-        if run is None:
-            logger.debug("answer for a run that is not in hand", extra={"seq": event.seq})
-            return []
-        return [
-            ApprovalAnswered(
-                run_id=run.run_id,
-                tool_call_id=body.tool_call_id,
-                principal_id=event.principal_id,
-                role=event.role,
-                kind="approval" if isinstance(body, ApprovalGiven) else "result",
-                decision=decision_of(event.principal_id, body),
-            )
-        ]
+        return self._stop(run, f"{event.principal_id} asked to stop")
 
     def _fetch(self) -> list[Effect]:
         missing = self._input.needs() - self._fetching
@@ -247,8 +197,8 @@ class Conversation:
         effects: list[Effect] = []
         if not self._closed and (self._run is None or self._run.ended):
             self._closed = True
-            effects.append(Close())
-        if self._run is None:
+            effects += [*self._beside.end_all("interrupted", STOPPING), Close()]
+        if self._run is None and not self._beside:
             effects.append(Leave())
         return effects
 
@@ -258,17 +208,16 @@ class Conversation:
             return [Settle(taken.through_seq)]
         preface, self._preface = self._preface, None
         text = taken.text if preface is None else quoted(preface, taken.text)
-        run = self._run = Run(f"run_{self._new_id()}", self._new_id(), taken.through_seq)
-        started = RunStartedPayload(trigger=Trigger(taken.through_seq), agent=self._agent)
+        run = self._run = MainRun(self._new_run_id(), self._new_id(), taken.through_seq)
         on_record = OpenRun(
             run_id=run.run_id,
             prompt_id=run.prompt_id,
-            through_seq=run.through_seq,
+            through_seq=taken.through_seq,
             resumes="session" if goes_on else "nothing" if preface is None else "input",
         )
         return [
             Begin(on_record),
-            Append((Draft("run_started", run.run_id, started),)),
+            *run.begin(Trigger(taken.through_seq), self._agent),
             StartTurn(
                 run_id=run.run_id,
                 through_seq=taken.through_seq,
@@ -286,87 +235,103 @@ class Conversation:
         self._noted_seq = seq
         return [See(seq)]
 
+    def _waits(self) -> bool:
+        """Tell whether anything in hand waits for somebody's decision."""
+        return any(run.live and run.outbound.asked for run in self._in_hand())
+
+    def _in_hand(self) -> Iterable[Run]:
+        return [*([self._run] if self._run else []), *self._beside]
+
     def _cut(self) -> list[Effect]:
         run = self._run
-        effects = self._stop("scuba is being stopped")
-        if not effects or run is None:
+        if run is None or not (effects := self._stop(run, STOPPING)):
             return []
         run.cut = True
-        if run.outbound.asked:
-            effects.append(Append(tuple(run.outbound.notice(EXPIRED))))
+        if self._waits():
+            effects += run.notice(EXPIRED)
         return effects
 
-    def _stop(self, why: str) -> list[Effect]:
-        run = self._run
-        if run is None or run.ended or run.stopped is not None:
+    def _stop(self, run: Run, why: str) -> list[Effect]:
+        if run.ended or run.stopped is not None:
             return []
         run.stopped = why
-        return [RunEnded(run.run_id), Interrupt(run.prompt_id)]
+        match run:
+            case MainRun():
+                return [RunEnded(run.run_id), Interrupt(run.prompt_id)]
+            case Aside():
+                ended = self._beside.aside_ended(run.tool_call_id, "interrupted", why)
+                return [StopAside(run.tool_call_id), *ended]
+            case _:
+                return []
 
-    def _finish(self, run: Run, status: RunStatus, reason: str | None) -> list[Effect]:
-        run.ended = True
-        if run.cut and status == "completed":
-            run.cut = False  # it came to its end all the same
-        elif run.stopped is not None:
-            status, reason = "interrupted", run.stopped
-        drafts = run.outbound.finish(status, reason, run.through_seq)
-        return [Append(tuple(drafts)), RunEnded(run.run_id)]
-
-    def _fail(self, run: Run, code: str | None, text: str | None) -> list[Effect]:
-        """End a run that went wrong, and say why where people see it."""
-        if run.stopped is not None:
-            return self._finish(run, "interrupted", None)
-        why = text or "The agent stopped unexpectedly. Send a message to try again."
-        notice = run.outbound.notice(Notice("error", code or "agent_failed", why))
-        return [Append(tuple(notice)), *self._finish(run, "failed", why)]
+    def _refused(self, message: RunRefused) -> list[Effect]:
+        run = self._live_run(message.run_id)
+        return self._stop(run, f"the server refuses it ({message.code})") if run else []
 
     def _landed(self, run_id: str) -> list[Effect]:
         run = self._run
-        if run is None or run.run_id != run_id:
-            return []
+        if run is None or run.run_id != run_id or run.through_seq is None:
+            return self._beside.landed(run_id)
         self._run = None
         return [Excuse() if run.cut else Settle(run.through_seq)]
 
     def _live_run(self, run_id: str | None) -> Run | None:
-        run = self._run
-        return run if run is not None and run.run_id == run_id and not run.ended else None
+        found = (run for run in self._in_hand() if run.run_id == run_id and run.live)
+        return next(found, None)
+
+    def _new_run_id(self) -> str:
+        return f"run_{self._new_id()}"
 
     # --- from the harness ----------------------------------------------------------------------
 
     def _said(self, said: Sequence[AnySaid]) -> list[Effect]:
-        run = self._run
+        effects: list[Effect] = []
+        for _, words in groupby(said, _speaker):
+            effects += self._hear(list(words))
+        return effects
+
+    def _hear(self, said: Sequence[AnySaid]) -> list[Effect]:
+        """Take in what was said by one agent in a row, or one thing said about the session."""
+        match said[0]:
+            case AsideSaid(tool_call_id=call_id):
+                words = [item.said for item in said if isinstance(item, AsideSaid)]
+                return self._beside.aside_said(call_id, words)
+            case AsideBegan(tool_call_id=call_id):
+                return self._beside.aside_said(call_id, [])
+            case AsideEnded(tool_call_id=call_id, status=status):
+                return self._beside.aside_ended(call_id, status)
+            case TasksRunning(count=count):
+                self._beside.tasks = count
+                return []
+            case Woke() as woke:
+                return self._beside.wake(woke)
+            case TurnEnded() as ended:
+                return self._turn_ended(ended)
+            case _:
+                return self._main_said([item for item in said if isinstance(item, Spoken)])
+
+    def _main_said(self, said: Sequence[Spoken]) -> list[Effect]:
+        run = self._beside.woken or self._run
         if run is None or run.ended:
             logger.debug("%d words of the agent outside any run", len(said))
             return []
-        ended = next((i for i, item in enumerate(said) if _ends(item, run)), None)
-        effects = self._translate(run, said[:ended])
-        if ended is not None:
-            last = said[ended]
-            assert isinstance(last, TurnEnded)
-            if last.status == "failed":
-                effects += self._fail(run, last.code, last.text)
-            else:
-                effects += self._finish(run, last.status, last.text)
-        return effects
+        return self._beside.say(run, said)
 
-    def _translate(self, run: Run, said: Sequence[AnySaid]) -> list[Effect]:
-        if run.stopped is not None:
-            said = [item for item in said if not _is_echo_of_a_stop(item)]
-        drafts = run.outbound.translate(said)
-        effects: list[Effect] = [Append(tuple(drafts))] if drafts else []
-        if run.stopped is None:
-            effects += [
-                ApprovalAsked(run_id=run.run_id, tool_call_id=item.tool_call_id)
-                for item in said
-                if isinstance(item, PermissionAsked)
-            ]
-        return effects
+    def _turn_ended(self, ended: TurnEnded) -> list[Effect]:
+        run = self._beside.sleep(ended.prompt_id) or self._run
+        if run is None or run.ended or ended.prompt_id != run.prompt_id:
+            return []
+        if ended.status == "failed":
+            return run.fail(ended.code, ended.text, self._beside.tasks)
+        return run.end(ended.status, ended.text, self._beside.tasks)
 
     def _session_ended(self, message: SessionEnded) -> list[Effect]:
         run = self._run
-        if run is None or run.ended or message.prompt_id != run.prompt_id:
-            return []
-        return self._fail(run, message.code, message.text)
+        status: RunStatus = "interrupted" if message.code is None else "failed"
+        effects = self._beside.end_all(status, message.text)
+        if run is not None and not run.ended and message.prompt_id == run.prompt_id:
+            effects += run.fail(message.code, message.text)
+        return effects
 
     def _settled(self, message: ApprovalSettled) -> list[Effect]:
         run = self._live_run(message.run_id)
@@ -376,22 +341,28 @@ class Conversation:
         if decision.supplied is not None:
             given = decision.supplied
             drafts = run.outbound.answered_elsewhere(call, given.output, given.is_error)
-            effects.append(Append(tuple(drafts)))
+            effects += run.append(drafts)
         elif not (decision.allowed or decision.expired):
             run.outbound.denied(call)
         return [*effects, Decide(tool_call_id=call, decision=decision)]
 
 
-def _ends(item: AnySaid, run: Run) -> bool:
-    return isinstance(item, TurnEnded) and item.prompt_id == run.prompt_id
+def _answered(run: Run, event: Event, body: ApprovalGiven | ResultGiven) -> ApprovalAnswered:
+    return ApprovalAnswered(
+        run_id=run.run_id,
+        tool_call_id=body.tool_call_id,
+        principal_id=event.principal_id,
+        role=event.role,
+        kind="approval" if isinstance(body, ApprovalGiven) else "result",
+        decision=decision_of(event.principal_id, body),
+    )
 
 
-def _is_echo_of_a_stop(item: AnySaid) -> bool:
-    """Tell whether a call failed because it was stopped: what a harness tells the model of it.
-
-    People read at the end of the run that it was interrupted (field case 4.3).
-    """
-    return isinstance(item, ToolReturned) and item.is_error
+def _speaker(item: AnySaid) -> object:
+    """Return by whom it is said; what is said about the session stands alone."""
+    if isinstance(item, AsideSaid):
+        return item.tool_call_id
+    return None if isinstance(item, Spoken) else id(item)
 
 
 def decision_of(principal_id: str, body: ApprovalGiven | ResultGiven) -> Decision:

@@ -136,12 +136,20 @@ class ReasoningEnd(Chunk, frozen=True, tag="reasoning-end"):
     id: str
 
 
+class ToolMetadata(Value, frozen=True):
+    """What a reader built on the AI SDK keeps of a call beside its input (5.3.4)."""
+
+    child_thread_id: str
+
+
 class ToolInputAvailable(Chunk, frozen=True, tag="tool-input-available"):
-    """A tool call with its whole input."""
+    """A tool call with its whole input. `child_thread_id`: where its sub-agent works (5.3.4)."""
 
     tool_call_id: str
     tool_name: str
     input: Any
+    child_thread_id: str | None = None
+    tool_metadata: ToolMetadata | None = None
 
 
 class ToolApprovalRequest(Chunk, frozen=True, tag="tool-approval-request"):
@@ -224,6 +232,16 @@ class Trigger(Value, frozen=True):
     """Why a run began: the input it answers was final up to and with `through_seq` (5.2)."""
 
     through_seq: int | None = None
+    task_id: str | None = None
+    """The background task whose report it answers."""
+
+
+class Parent(Value, frozen=True):
+    """The call that a sub-agent's run belongs to. `thread_id` is known once it is sent (5.2)."""
+
+    run_id: str
+    tool_call_id: str
+    thread_id: str = ""
 
 
 class Agent(Value, frozen=True, kw_only=True):
@@ -244,6 +262,7 @@ class RunStartedPayload(Value, frozen=True, kw_only=True):
     """Payload of our `run_started`."""
 
     trigger: Trigger | None = None
+    parent: Parent | None = None
     agent: Agent | None = None
 
 
@@ -259,12 +278,20 @@ Payload = PartPayload | RunStartedPayload | RunFinishedPayload | msgspec.Raw
 DraftType = Literal["message_part", "run_started", "run_finished"]
 
 
+class Opens(msgspec.Struct, frozen=True):
+    """A call needs a subthread: it is there before anybody sees the call."""
+
+    tool_call_id: str
+    title: str
+
+
 class Draft(msgspec.Struct, frozen=True):
     """An event of ours before it is committed. It gets its key when it leaves (6.2)."""
 
     type: DraftType
     run_id: str
     payload: Payload
+    opens: Opens | None = None
 
 
 def part(run_id: str, chunk: AnyChunk) -> Draft:

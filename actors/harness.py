@@ -34,12 +34,12 @@ class BlockEnded(Said, frozen=True):
 
 
 class ToolCalled(Said, frozen=True, kw_only=True):
-    """The model calls a tool. `inner`: a sub-agent does, so it shows only if it is gated."""
+    """The model calls a tool. `delegates`: it hands a task to a sub-agent, and this is its name."""
 
     tool_call_id: str
     tool_name: str
     input: Any
-    inner: bool = False
+    delegates: str | None = None
 
 
 class ToolReturned(Said, frozen=True, kw_only=True):
@@ -57,6 +57,7 @@ class PermissionAsked(Said, frozen=True, kw_only=True):
     tool_call_id: str
     tool_name: str
     input: Any
+    delegates: str | None = None
 
 
 class PermissionWithdrawn(Said, frozen=True):
@@ -88,6 +89,57 @@ class Used(Said, frozen=True, kw_only=True):
     duration_s: float = 0.0
 
 
+Spoken = (
+    TextSaid
+    | ThoughtSaid
+    | BlockEnded
+    | ToolCalled
+    | ToolReturned
+    | PermissionAsked
+    | PermissionWithdrawn
+    | Told
+    | Used
+)
+"""What an agent says while it works, the main one or a sub-agent."""
+
+
+class AsideBegan(Said, frozen=True):
+    """The sub-agent that the call began works; not always said."""
+
+    tool_call_id: str
+
+
+class AsideSaid(Said, frozen=True):
+    """What the sub-agent said that was called by `tool_call_id`, itself perhaps of a sub-agent."""
+
+    tool_call_id: str
+    said: Spoken
+
+
+class AsideEnded(Said, frozen=True):
+    """That sub-agent is done; what may still come of it is void. Said once, or not at all."""
+
+    tool_call_id: str
+    status: Literal["completed", "interrupted", "failed"]
+
+
+class TasksRunning(Said, frozen=True):
+    """So many background tasks run now, sub-agents and others; they may outlive the turn."""
+
+    count: int
+
+
+class Woke(Said, frozen=True):
+    """The agent works without a prompt, because a background task reported.
+
+    What is said from here on belongs to the turn `prompt_id`, until its `TurnEnded`. A prompt that
+    was given meanwhile waits that long.
+    """
+
+    prompt_id: str
+    task_id: str | None = None
+
+
 class TurnEnded(Said, frozen=True, kw_only=True):
     """The last word about the turn that `prompt_id` began. Nothing of that turn follows."""
 
@@ -104,18 +156,7 @@ class TurnEnded(Said, frozen=True, kw_only=True):
     """The session takes no further turn: the next one resumes it, once it was closed."""
 
 
-AnySaid = (
-    TextSaid
-    | ThoughtSaid
-    | BlockEnded
-    | ToolCalled
-    | ToolReturned
-    | PermissionAsked
-    | PermissionWithdrawn
-    | Told
-    | Used
-    | TurnEnded
-)
+AnySaid = Spoken | AsideBegan | AsideSaid | AsideEnded | TasksRunning | Woke | TurnEnded
 
 
 class Supplied(msgspec.Struct, frozen=True):

@@ -96,6 +96,23 @@ class Landed(Message, frozen=True):
     run_id: str
 
 
+class Opened(Message, frozen=True):
+    """A call has its subthread; from OutboxActor.
+
+    `refused`: for this the server opens none, and the thread itself is in its place.
+    """
+
+    tool_call_id: str
+    thread_id: str
+    refused: str | None = None
+
+
+class RunControl(Message, frozen=True):
+    """Somebody stops a run on a subthread, or answers a call of it; from that ThreadActor."""
+
+    event: Event
+
+
 class RunFetched(Message, frozen=True):
     """All events of a foreign run whose beginning was not seen; from the thread's own reader."""
 
@@ -123,6 +140,8 @@ ThreadInbox = (
     | ApprovalRejected
     | RunRefused
     | Landed
+    | Opened
+    | RunControl
     | RunFetched
     | Drain
     | Cut
@@ -158,11 +177,17 @@ class Interrupt(Message, frozen=True):
     prompt_id: str
 
 
+class StopAside(Message, frozen=True):
+    """Stop the sub-agent that this call began, and nothing else."""
+
+    tool_call_id: str
+
+
 class Close(Message, frozen=True):
     """Close the session and leave."""
 
 
-QueryInbox = StartTurn | Decide | Interrupt | Close
+QueryInbox = StartTurn | Decide | Interrupt | StopAside | Close
 
 
 # --- approvals: ThreadActor → ApprovalActor ----------------------------------------------------
@@ -199,9 +224,13 @@ ApprovalInbox = ApprovalAsked | ApprovalAnswered | RunEnded
 
 
 class Append(Message, frozen=True):
-    """Drafts to append, in order."""
+    """Drafts to append, in order; `lane`: to the subthread that this call opened.
+
+    A lane takes one run; without drafts, it will take none.
+    """
 
     drafts: tuple[Draft, ...]
+    lane: str | None = None
 
 
 OutboxInbox = Append

@@ -13,6 +13,8 @@ from actors.events import (
     DataUsage,
     Draft,
     Notice,
+    Opens,
+    PartPayload,
     ReasoningDelta,
     ReasoningEnd,
     ReasoningStart,
@@ -30,16 +32,15 @@ from actors.events import (
     part,
 )
 from actors.harness import (
-    AnySaid,
     BlockEnded,
     PermissionAsked,
     PermissionWithdrawn,
+    Spoken,
     TextSaid,
     ThoughtSaid,
     Told,
     ToolCalled,
     ToolReturned,
-    TurnEnded,
     Used,
 )
 
@@ -104,8 +105,8 @@ class Outbound:
         """Calls that were asked for, in order: no outcome, denial or withdrawal yet."""
         return tuple(self._asked)
 
-    def translate(self, said: Sequence[AnySaid]) -> list[Draft]:
-        """Return what a batch adds to the run. `TurnEnded` adds nothing: see `finish`."""
+    def translate(self, said: Sequence[Spoken]) -> list[Draft]:
+        """Return what a batch adds to the run."""
         if self._finished:
             return []
         for item in said:
@@ -117,12 +118,11 @@ class Outbound:
                 case BlockEnded(block_id=block_id):
                     if self._block is not None and self._block.block_id == block_id:
                         self._end_block()
-                case ToolCalled(tool_call_id=call_id, tool_name=name, input=input_, inner=inner):
-                    if not inner:
-                        self._show(call_id, name, input_)
-                case PermissionAsked(tool_call_id=call_id, tool_name=name, input=input_):
-                    self._show(call_id, name, input_)
-                    self._ask(call_id)
+                case ToolCalled():
+                    self._show(item)
+                case PermissionAsked():
+                    self._show(item)
+                    self._ask(item.tool_call_id)
                 case PermissionWithdrawn(tool_call_id=call_id):
                     self._asked.pop(call_id, None)
                 case ToolReturned():
@@ -132,8 +132,6 @@ class Outbound:
                 case Used():
                     self._say()
                     self._emit(DataUsage(data=_usage(item)))
-                case TurnEnded():
-                    pass
                 case _:
                     assert_never(item)
         self._say()
@@ -206,14 +204,19 @@ class Outbound:
             self._emit(_FRAMING[self._block.kind].end(id=self._block.part_id))
         self._block = None
 
-    def _show(self, call_id: str, name: str, input_: object) -> None:
+    def _show(self, call: ToolCalled | PermissionAsked) -> None:
+        call_id = call.tool_call_id
         if call_id in self._calls:
             return
         self._end_block()
         self._calls[call_id] = False
-        shown = fit({} if input_ is None else input_, self._room_bytes)
-        name = clean_text(name)[:NAME_CHARS]
-        self._emit(ToolInputAvailable(tool_call_id=call_id, tool_name=name, input=shown))
+        shown = fit({} if call.input is None else call.input, self._room_bytes)
+        name = clean_text(call.tool_name)[:NAME_CHARS]
+        chunk = ToolInputAvailable(tool_call_id=call_id, tool_name=name, input=shown)
+        opens = None
+        if call.delegates is not None:
+            opens = Opens(call_id, clean_text(call.delegates)[:NAME_CHARS])
+        self._drafts.append(Draft("message_part", self._run_id, PartPayload(chunk), opens))
 
     def _ask(self, call_id: str) -> None:
         if self._calls[call_id] or call_id in self._denied:

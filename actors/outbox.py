@@ -1,34 +1,20 @@
-"""OutboxActor: the ordered way out of a thread. Every event arrives once, in order, or is named.
+"""OutboxActor: the way out of a thread and of its subthreads, a lane for each.
 
-What can be tried again is tried again unchanged, under the same keys (6.2); what the server will
-never take is replaced by a marker, so that one bad event does not hold up an answer. A run that
-the server refuses as such is given up, and ThreadActor is told.
+Order is kept within a lane: a subthread that is held up never holds its parent.
 """
 
-import logging
 import random
 from collections.abc import Callable
 
 import trio
 
-from actors.events import Draft
-from actors.messages import Landed, OutboxInbox, RunRefused, ThreadInbox
-from actors.pending import MOST_CHARS, Pending
-from actors.ports import Journal, Keyed, Refused, ThreadLog, Unavailable
-
-logger = logging.getLogger(__name__)
-
-FLUSH_S = 0.1
-"""A run appends deltas at most ten times a second (5.3, rule 5)."""
-BACKOFF_S, BACKOFF_CAP_S = 0.5, 30.0
-EVENT_FAULTS = (400, 413, 422)
-"""Statuses that blame what an event says, not who says it or where."""
-UNAUTHENTICATED, EPOCH_CHANGED = 401, "epoch_changed"
-"""These concern the whole bot: the socket finds out too, and ends what has to end."""
+from actors.lane import Lane
+from actors.messages import OutboxInbox, ThreadInbox
+from actors.ports import Journal, ThreadLog
 
 
 class OutboxActor:
-    """Owns what waits to be appended to one thread, and closes both channel ends when it leaves."""
+    """Owns the lanes, and closes both channel ends when it leaves."""
 
     def __init__(
         self,
@@ -41,121 +27,39 @@ class OutboxActor:
     ) -> None:
         self._thread_id, self._log, self._jitter = thread_id, log, jitter
         self._journal = journal
-        self._landed: list[str] = []
-        """Keys that the journal still holds, for its next write to let go of."""
         self._inbox, self._outbox = inbox, outbox
-        self._pending = Pending()
-        self._moving = trio.Lock()
-        """Held while events go on record or come back, so that what is away is there."""
-        self._changed = trio.Event()
-        self._closing = False
-        self._not_before = 0.0
-        self._unborn: str | None = None
-        """The run whose `run_started` was refused: its parts would be a bare message (5.4)."""
+        self._lanes: dict[str | None, Lane] = {}
+        self._nursery: trio.Nursery
 
     @property
     def chars(self) -> int:
         """How much waits in memory, beside what is in hand."""
-        return self._pending.chars
+        return sum(lane.chars for lane in self._lanes.values())
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until every sender has closed and all is appended, or until cancelled."""
-        async with self._inbox, self._outbox, trio.open_nursery() as nursery:
-            nursery.start_soon(self._send, name=f"outbox sender {self._thread_id}")
+        async with self._inbox, self._outbox, trio.open_nursery() as self._nursery:
+            self._lane(None).open(self._thread_id)
             task_status.started()
             async for message in self._inbox:
-                self._pending.add(message.drafts)
-                if self._pending.chars > MOST_CHARS:
-                    await self._put_away()
-                self._wake()
-            self._closing = True
-            self._wake()
+                if message.drafts:
+                    await self._lane(message.lane).add(message.drafts)
+                else:
+                    self._lane(message.lane).close()
+            for lane in self._lanes.values():
+                lane.close()
 
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = trio.Event()
+    def _lane(self, call_id: str | None) -> Lane:
+        lane = self._lanes.get(call_id)
+        if lane is None:
+            lane = Lane(self._log, self._journal, self._outbox, self._placed, self._jitter)
+            self._lanes[call_id] = lane
+            self._nursery.start_soon(self._hold, call_id, lane, name=f"lane {self._thread_id}")
+        return lane
 
-    async def _send(self) -> None:
-        while await self._due():
-            self._not_before = trio.current_time() + FLUSH_S
-            await self._take_back()
-            refused = await self._append(self._pending.hand_out())
-            batch = self._pending.landed()
-            if refused is not None:
-                await self._give_up(batch[0].draft, refused)
-            self._landed += [keyed.key for keyed in batch]
-            for keyed in batch:
-                if keyed.draft.type == "run_finished":
-                    self._landed.clear()  # settling lets go of everything
-                    await self._outbox.send(Landed(keyed.draft.run_id))
+    def _placed(self, call_id: str, thread_id: str, parent_id: str) -> None:
+        self._lane(call_id).open(thread_id, parent_id)
 
-    async def _put_away(self) -> None:
-        async with self._moving:
-            await self._journal.keep(self._thread_id, self._pending.put_away())
-
-    async def _take_back(self) -> None:
-        async with self._moving:
-            if keys := self._pending.needs():
-                self._pending.take_back(await self._journal.recall(self._thread_id, keys))
-
-    async def _due(self) -> bool:
-        """Return when a batch should leave; False when none will come any more.
-
-        What people wait for leaves at once, deltas a little after the batch before them.
-        """
-        while not len(self._pending):
-            if self._closing:
-                return False
-            await self._changed.wait()
-        with trio.move_on_at(self._not_before):
-            while not (self._pending.urgent or self._closing):
-                await self._changed.wait()
-        return True
-
-    async def _append(self, batch: list[Keyed]) -> Refused | None:
-        """Return None when the batch is on the server, else why it is lost."""
-        attempt, kept = 0, list[Keyed]()
-        while batch and batch[0].draft.run_id != self._unborn:
-            if batch != kept:
-                await self._journal.keep(self._thread_id, batch, self._landed)
-                self._landed.clear()
-                kept = batch
-            try:
-                await self._log.append(self._thread_id, batch)
-            except Unavailable as unavailable:
-                await self._wait(unavailable.retry_after_s, attempt, unavailable)
-                attempt += 1
-            except Refused as refused:
-                if refused.status == UNAUTHENTICATED or refused.code == EPOCH_CHANGED:
-                    await self._wait(None, attempt, refused)
-                    attempt += 1
-                elif not self._mend(batch, refused):
-                    return refused
-                batch = self._pending.hand_out()
-            else:
-                break
-        return None
-
-    async def _give_up(self, first: Draft, refused: Refused) -> None:
-        if first.type == "run_started":
-            self._unborn = first.run_id
-        await self._outbox.send(RunRefused(first.run_id, refused.code))
-
-    async def _wait(self, retry_after_s: float | None, attempt: int, cause: Exception) -> None:
-        backoff_s = min(BACKOFF_S * 2 ** min(attempt, 10), BACKOFF_CAP_S) * self._jitter()
-        wait_s = backoff_s if retry_after_s is None else retry_after_s
-        ids = {"thread_id": self._thread_id}  # that the server is away, the log says once for all
-        logger.debug("cannot append, again in %.1f s: %s", wait_s, cause, extra=ids)
-        await trio.sleep(wait_s)
-
-    def _mend(self, batch: list[Keyed], refused: Refused) -> bool:
-        """Change the batch in hand so that it may be tried again; False when it is lost."""
-        ids = {"thread_id": self._thread_id, "run_id": batch[0].draft.run_id}
-        logger.error("append refused: %s (event %s)", refused, refused.index, extra=ids)
-        if refused.status not in EVENT_FAULTS:
-            return False
-        if refused.index is None and len(batch) > 1:
-            self._pending.split()
-            return True
-        index = refused.index or 0
-        return index < len(batch) and self._pending.mend(index, refused.code)
+    async def _hold(self, call_id: str | None, lane: Lane) -> None:
+        await lane.run()
+        del self._lanes[call_id]

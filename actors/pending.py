@@ -10,11 +10,14 @@ from actors.events import (
     DataNotice,
     Draft,
     Notice,
+    Opens,
     PartPayload,
     ReasoningDelta,
     RunFinishedPayload,
     RunStartedPayload,
     TextDelta,
+    ToolInputAvailable,
+    ToolMetadata,
     part,
 )
 from actors.ports import Keyed
@@ -36,6 +39,13 @@ BACK_EVENTS = 64
 P = TypeVar("P", RunStartedPayload, RunFinishedPayload)
 
 
+class Opening(msgspec.Struct, frozen=True):
+    """A call of a run that needs a subthread before it may leave."""
+
+    run_id: str
+    call: Opens
+
+
 class Pending:
     """The way out of one thread, in order. No I/O.
 
@@ -45,6 +55,8 @@ class Pending:
     """
 
     def __init__(self) -> None:
+        self.parent_id = ""
+        """The thread above, which the run of a sub-agent names at its beginning."""
         self._in_hand: list[Keyed] = []
         self._head: deque[Keyed] = deque()
         self._away: deque[_Stretch] = deque()
@@ -79,6 +91,18 @@ class Pending:
                 self._chars += EVENT_CHARS
                 self._urgent += new.delta is None
 
+    def opens(self) -> Opening | None:
+        """Return which subthread is needed before anything more can leave."""
+        if self._in_hand or self._head or self._away or not self._waiting:
+            return None
+        draft = self._waiting[0].first
+        return None if draft.opens is None else Opening(draft.run_id, draft.opens)
+
+    def opened(self, child_thread_id: str | None) -> None:
+        """Let go the call that `opens` named, with the id of its subthread, if it has one."""
+        waiting = self._waiting[0]
+        waiting.first = _with_child(waiting.first, child_thread_id)
+
     def hand_out(self) -> list[Keyed]:
         """Return the batch in hand, after taking one if there is none; empty when none is here."""
         chars = BATCH_CHARS if self._in_hand else 0
@@ -86,7 +110,7 @@ class Pending:
             if self._head:
                 self._in_hand.append(self._head.popleft())
                 chars += _chars(self._in_hand[-1].draft)
-            elif self._waiting and not self._away:
+            elif self._waiting and not self._away and self._waiting[0].first.opens is None:
                 chars += self._waiting[0].chars
                 self._in_hand.append(self._take_next())
             else:
@@ -94,8 +118,13 @@ class Pending:
         return list(self._in_hand)
 
     def put_away(self) -> list[Keyed]:
-        """Return all that waits in memory, to be put on record at once: it is nowhere else now."""
-        gone = [self._take_next() for _ in range(len(self._waiting))]
+        """Return what waits in memory, to be put on record at once: it is nowhere else now.
+
+        What needs a subthread stays, and what comes after it.
+        """
+        gone: list[Keyed] = []
+        while self._waiting and self._waiting[0].first.opens is None:
+            gone.append(self._take_next())
         for keyed in gone:
             number = int(keyed.key.rpartition("/")[2])
             run_id, last = keyed.draft.run_id, self._away[-1] if self._away else None
@@ -157,7 +186,7 @@ class Pending:
         waiting = self._waiting.popleft()
         self._urgent -= waiting.delta is None
         self._chars -= waiting.chars + EVENT_CHARS
-        draft = waiting.draft()
+        draft = _with_parent(waiting.draft(), self.parent_id)
         number = self._next_key.get(draft.run_id, 0)
         self._next_key[draft.run_id] = number + 1
         return Keyed(f"{draft.run_id}/{number}", draft)
@@ -175,10 +204,10 @@ class _Stretch:
 class _Waiting:
     """A draft and the deltas that joined it."""
 
-    __slots__ = ("_draft", "_texts", "chars", "delta")
+    __slots__ = ("_texts", "chars", "delta", "first")
 
     def __init__(self, draft: Draft) -> None:
-        self._draft = draft
+        self.first = draft
         self.delta = _delta(draft)
         self._texts = [self.delta.delta] if self.delta else []
         self.chars = len(self.delta.delta) if self.delta else _chars(draft)
@@ -188,7 +217,7 @@ class _Waiting:
         mine, its = self.delta, other.delta
         if mine is None or its is None or type(mine) is not type(its) or mine.id != its.id:
             return False
-        if self._draft.run_id != other._draft.run_id or self.chars + other.chars > MERGED_CHARS:
+        if self.first.run_id != other.first.run_id or self.chars + other.chars > MERGED_CHARS:
             return False
         self._texts += other._texts
         if len(self._texts) > MOST_TEXTS:
@@ -198,9 +227,31 @@ class _Waiting:
 
     def draft(self) -> Draft:
         if self.delta is None or self.chars == len(self.delta.delta):
-            return self._draft
+            return self.first
         whole = msgspec.structs.replace(self.delta, delta="".join(self._texts))
-        return part(self._draft.run_id, whole)
+        return part(self.first.run_id, whole)
+
+
+def _with_child(draft: Draft, child_thread_id: str | None) -> Draft:
+    payload = draft.payload
+    assert isinstance(payload, PartPayload)
+    chunk = payload.chunk
+    assert isinstance(chunk, ToolInputAvailable)
+    if child_thread_id is not None:
+        metadata = ToolMetadata(child_thread_id)
+        chunk = msgspec.structs.replace(
+            chunk, child_thread_id=child_thread_id, tool_metadata=metadata
+        )
+    return part(draft.run_id, chunk)
+
+
+def _with_parent(draft: Draft, parent_id: str) -> Draft:
+    payload = draft.payload
+    if not isinstance(payload, RunStartedPayload) or payload.parent is None:
+        return draft
+    parent = msgspec.structs.replace(payload.parent, thread_id=parent_id)
+    whole = msgspec.structs.replace(payload, parent=parent)
+    return msgspec.structs.replace(draft, payload=whole)
 
 
 def _delta(draft: Draft) -> TextDelta | ReasoningDelta | None:

@@ -45,6 +45,11 @@ class Place:
         """It goes on, at once, even beyond the limit: the person waits already."""
         self._become("parked", "works")
 
+    def wake(self) -> None:
+        """It works by itself, and was not asked to: nobody can make it wait."""
+        self._become("rests", "works")
+        self._become("parked", "works")
+
     def rest(self, make_room: Callable[[], None]) -> None:
         """Its turn is over; the process stays until `make_room` is called."""
         if self.state in ("works", "parked"):

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 import msgspec
 import trio
 
-from actors.events import Draft, Event
+from actors.events import Draft, Event, Opens
 from actors.harness import AnySaid, Decision
 from actors.messages import ThreadGranted, ThreadInbox, ThreadRevoked
 
@@ -131,6 +131,10 @@ class HarnessSession(Protocol):
         """Ask for the end of the turn; return when it is acknowledged. May wait for ever."""
         ...
 
+    async def stop_aside(self, tool_call_id: str) -> None:
+        """Stop one sub-agent; no effect when it is over. Raises SessionFailed like `prompt`."""
+        ...
+
 
 class Harness(Protocol):
     """Opens sessions. One per kind of agent, shared by all threads."""
@@ -179,6 +183,13 @@ class ThreadLog(Protocol):
         """Append all or nothing; return their seqs in order. One attempt.
 
         Raises Unavailable (repeat unchanged) or Refused (`index`: the event to blame, if one is).
+        """
+        ...
+
+    async def open_subthread(self, thread_id: str, key: str, run_id: str, call: Opens) -> str:
+        """Return the subthread of this key; it is made if it is not there (4.2).
+
+        One attempt. Raises Unavailable or Refused.
         """
         ...
 

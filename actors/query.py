@@ -21,6 +21,7 @@ from actors.messages import (
     QueryInbox,
     SessionEnded,
     StartTurn,
+    StopAside,
     ThreadInbox,
 )
 from actors.places import Place
@@ -96,21 +97,25 @@ class QueryActor:
                 # Cancelled or crashed, ThreadActor still waits for the end of the turn.
                 with trio.move_on_after(GOODBYE_S, shield=True):
                     with suppress(trio.BrokenResourceError):  # nobody is left to be told
+                        lost = SessionEnded(code="agent_failed", text=LOST_TURN)
                         if self._turn is not None:
-                            lost = SessionEnded(code="agent_failed", text=LOST_TURN)
                             await self._teller.goodbye(self._turn, lost)
+                        if self._session.is_beside:
+                            await self._teller.gone()
 
     async def _serve(self) -> None:
         async for message in self._inbox:
             match message:
                 case StartTurn():
-                    self._turn = Turn(message)
+                    self._turn = Turn.asked_for(message)
                     self._nursery.start_soon(self._start, self._turn)
                 case Decide():
                     if not self._session.decide(message.tool_call_id, message.decision):
                         logger.debug("decision for a call that does not wait", extra=self._ids())
                 case Interrupt():
                     self._nursery.start_soon(self._interrupt, message.prompt_id)
+                case StopAside():
+                    self._nursery.start_soon(self._stop_aside, message.tool_call_id)
                 case Close():
                     return
 
@@ -167,7 +172,8 @@ class QueryActor:
 
     async def _interrupt(self, prompt_id: str) -> None:
         """Stop a turn: before it began at once, else by asking, else by closing the session."""
-        turn, live = self._turn, self._session.live
+        live = self._session.live
+        turn = self._session.woken(prompt_id) or self._turn
         if turn is None or turn.prompt_id != prompt_id:
             await self._teller.not_in_hand(prompt_id)
             return
@@ -188,6 +194,11 @@ class QueryActor:
                 await turn.ended.wait()
         if not turn.ended.is_set():
             await self._teller.session_over(turn, SessionEnded())
+
+    async def _stop_aside(self, tool_call_id: str) -> None:
+        if (live := self._session.live) is not None:
+            with trio.move_on_after(self._cooperative_s), suppress(SessionFailed):
+                await live.session.stop_aside(tool_call_id)
 
     def _ids(self) -> dict[str, str]:
         return {"thread_id": self._thread_id}

@@ -8,8 +8,9 @@ import trio
 from actors.grants import GrantWatcher
 from actors.messages import GrantChange, ThreadGranted, ThreadRevoked
 from actors.places import Places
+from actors.run_owners import RunOwners
 from actors.supervise import supervise
-from actors.thread_scope import Outside, ThreadScope
+from actors.thread_scope import Outside, Shared, ThreadScope
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +21,8 @@ class Root:
     def __init__(self, outside: Outside) -> None:
         self._outside = outside
         policy = outside.policy
-        self._places = Places(working=policy.max_live, processes=policy.max_processes)
+        places = Places(working=policy.max_live, processes=policy.max_processes)
+        self._shared = Shared(places, RunOwners())
         self._threads: dict[str, ThreadScope] = {}
 
     async def run(
@@ -69,7 +71,7 @@ class Root:
         if before is not None and before.serves(granted):
             return
         self._end(thread_id)
-        scope = self._threads[thread_id] = ThreadScope(granted, self._outside, self._places)
+        scope = self._threads[thread_id] = ThreadScope(granted, self._outside, self._shared)
         threads.start_soon(self._hold, scope, before, name=f"thread {thread_id}")
 
     def _end(self, thread_id: str) -> None:

@@ -11,7 +11,16 @@ from math import inf
 
 import trio
 
-from actors.harness import AnySaid, Decision, PermissionAsked, Told, TurnEnded
+from actors.harness import (
+    AnySaid,
+    AsideSaid,
+    Decision,
+    PermissionAsked,
+    TasksRunning,
+    Told,
+    TurnEnded,
+    Woke,
+)
 from actors.health import GIVEN_UP, Health
 from actors.messages import HarnessSaid, SessionEnded
 from actors.places import Place
@@ -33,6 +42,10 @@ class Live:
     ) -> None:
         self.session, self.scope, self.turn = session, scope, turn
         self.resumed = resumed
+        self.woken: Turn | None = None
+        """The turn that the harness began by itself, until that is over."""
+        self.tasks = 0
+        """Background tasks that run."""
         self.needs_history = False
         """Whether it takes the place of one that is lost, and was not told what that knew."""
 
@@ -62,6 +75,8 @@ class ThreadSession:
         self._asked: set[str] = set()
         self._resting = trio.CancelScope()
         self.live: Live | None = None
+        self.is_beside = False
+        """Whether a session began something, ever, beside the turns that it was given."""
         self.is_told = False
         """Whether the thread knows already that the conversation before was given up."""
         self._gone = trio.Event()
@@ -74,10 +89,22 @@ class ThreadSession:
             self._place.unpark()
         return self.live is not None and self.live.session.decide(tool_call_id, decision)
 
+    def woken(self, prompt_id: str) -> Turn | None:
+        """Return the turn that the harness began by itself under this id, if it is in that."""
+        woken = self.live.woken if self.live else None
+        return woken if woken is not None and woken.prompt_id == prompt_id else None
+
     def rest(self) -> None:
-        """The turn is over, or never began: whoever waits may work, or have the process."""
+        """The turn is over, or never began: whoever waits may work, or have the process.
+
+        While background tasks run, the process is kept.
+        """
         self._asked.clear()
-        if self.live is not None:
+        if self.live is None or self.live.woken is not None:
+            return
+        if self.live.tasks:
+            self._place.park()
+        else:
             self._place.rest(partial(self._make_room, self.live))
             self._resting.deadline = trio.current_time() + self._idle_s
 
@@ -189,12 +216,12 @@ class ThreadSession:
         session, remembered = live.session, None
         try:
             while (heard := await self._heard(live)) is not None:
+                if closes := _closes(live.turn, heard):
+                    self.live = None  # before anybody can have the next turn begin on it
                 said = await self._spending.count(heard)
                 if self._is_given_up(live, said):
                     await self._give_up(live, said)
                     return
-                if closes := any(isinstance(item, TurnEnded) and item.closes for item in said):
-                    self.live = None  # before anybody is told that the next turn may begin
                 await self._pass_on(live, HarnessSaid(said))
                 if session.session_id != remembered:
                     remembered = session.session_id
@@ -230,18 +257,45 @@ class ThreadSession:
 
     async def _pass_on(self, live: Live, message: HarnessSaid) -> None:
         turn = live.turn
+        self._follow(live, message)
         ended = {item.prompt_id for item in message.said if isinstance(item, TurnEnded)}
         if turn.prompt_id in ended:
             self.rest()
             await self._teller.end(turn, message)
+            return
+        if turn.ended.is_set() and not live.woken and (ended or not live.tasks):
+            self.rest()
         else:
             self._count(message)
-            await self._teller.say(*message.said)
+        await self._teller.say(*message.said)
+
+    def _follow(self, live: Live, message: HarnessSaid) -> None:
+        """Know what the session does beside the turn that it was given."""
+        for item in message.said:
+            match item:
+                case TasksRunning(count=count):
+                    live.tasks, self.is_beside = count, True
+                case Woke(prompt_id=prompt_id):
+                    live.woken, self.is_beside = Turn.woken(prompt_id), True
+                    self._place.wake()
+                case TurnEnded(prompt_id=prompt_id):
+                    if live.woken is not None and live.woken.prompt_id == prompt_id:
+                        live.woken.ended.set()
+                        live.woken = None
+                case _:
+                    pass
 
     def _count(self, message: HarnessSaid) -> None:
         """Tell the places whether the session works, or only waits for a person."""
-        asks = {item.tool_call_id for item in message.said if isinstance(item, PermissionAsked)}
-        if len(asks) < len(message.said):
+        words = [
+            item.said if isinstance(item, AsideSaid) else item
+            for item in message.said
+            if not isinstance(item, TasksRunning)
+        ]
+        if not words:
+            return
+        asks = {item.tool_call_id for item in words if isinstance(item, PermissionAsked)}
+        if len(asks) < len(words):
             self._asked.clear()  # it went on, whatever it asked before
         self._asked |= asks
         if self._asked:
@@ -257,3 +311,10 @@ class ThreadSession:
 
     def _ids(self) -> dict[str, str]:
         return {"thread_id": self._thread_id}
+
+
+def _closes(turn: Turn, said: tuple[AnySaid, ...]) -> bool:
+    """Return whether the session takes no further turn, and has none in hand."""
+    ends = [item for item in said if isinstance(item, TurnEnded)]
+    is_over = turn.ended.is_set() or turn.prompt_id in {ended.prompt_id for ended in ends}
+    return is_over and any(ended.closes for ended in ends)

@@ -12,7 +12,20 @@ import trio
 
 from actors import backlog, leftovers, recovery
 from actors.backlog import Backlog
-from actors.conversation import Begin, Conversation, Effect, Excuse, Fetch, Leave, See, Settle
+from actors.conversation import Conversation
+from actors.effects import (
+    HERE,
+    Begin,
+    Effect,
+    Excuse,
+    Fetch,
+    Forward,
+    Leave,
+    Own,
+    Release,
+    See,
+    Settle,
+)
 from actors.events import Agent, Event
 from actors.log_ids import LogIds
 from actors.messages import (
@@ -29,11 +42,13 @@ from actors.messages import (
     RunEnded,
     RunFetched,
     StartTurn,
+    StopAside,
     ThreadGranted,
     ThreadInbox,
 )
 from actors.ports import Evidence, Journal, OpenRun, Position, Record, ThreadLog
 from actors.recovery import Fate
+from actors.run_owners import RunOwners
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +86,7 @@ class ThreadActor:
         log: ThreadLog,
         journal: Journal,
         evidence: AskEvidence,
+        owners: RunOwners,
         ids: LogIds,
         *,
         own_principal_id: str,
@@ -81,7 +97,7 @@ class ThreadActor:
         self._granted, self._thread_id = granted, granted.thread_id
         self._inbox, self._inbox_send, self._children = inbox, inbox_send, children
         self._log, self._journal, self._ids = log, journal, ids
-        self._evidence = evidence
+        self._evidence, self._owners = evidence, owners
         self._policy, self._own = policy, own_principal_id
         self._begin = partial(
             Conversation, own_principal_id=own_principal_id, agent=agent, new_id=new_id
@@ -104,10 +120,14 @@ class ThreadActor:
     async def _recover(self) -> tuple[Record, Fate]:
         """Say what an earlier process could not say, and decide what becomes of its run."""
         record = await self._journal.record(self._thread_id)
-        await leftovers.resend(self._log, self._thread_id, record.unsent)
+        unsent = [keyed for keyed in record.unsent if keyed.draft.run_id not in self._owners]
+        if unsent:
+            await leftovers.resend(self._log, self._thread_id, unsent)
+            await self._journal.keep(self._thread_id, (), [keyed.key for keyed in unsent])
         run = record.run
-        for run_id in self._granted.open_runs:
-            if run is None or run_id != run.run_id:
+        begun = [*self._granted.open_runs, *(keyed.draft.run_id for keyed in unsent)]
+        for run_id in dict.fromkeys(begun):
+            if (run is None or run_id != run.run_id) and run_id not in self._owners:
                 await self._end_unknown(run_id)
         return record, Fate() if run is None else await self._take_up(run)
 
@@ -194,12 +214,19 @@ class ThreadActor:
                 self._ids.run_id, self._ids.seq = effect.run_id, effect.through_seq
                 logger.info("run started")
                 await self._children.query.send(effect)
-            case Decide() | Interrupt() | Close():
+            case Decide() | Interrupt() | StopAside() | Close():
                 await self._children.query.send(effect)
             case ApprovalAsked() | ApprovalAnswered() | RunEnded():
                 await self._children.approvals.send(effect)
             case Append():
                 await self._children.outbox.send(effect)
+            case Own():
+                thread_id = self._thread_id if effect.thread_id == HERE else effect.thread_id
+                self._owners.own(effect.run_id, thread_id, self._inbox_send)
+            case Release():
+                self._owners.release(effect.run_id)
+            case Forward():
+                await self._forward(effect.event)
             case Settle():
                 await self._settle(effect.seq)
             case Excuse():
@@ -208,6 +235,10 @@ class ThreadActor:
                 nursery.start_soon(self._fetch, effect.run_id)
             case Leave():
                 pass
+
+    async def _forward(self, event: Event) -> None:
+        if not await self._owners.forward(self._thread_id, event, self._inbox_send):
+            logger.debug("said of a run that is not in hand", extra={"seq": event.seq})
 
     async def _settle(self, seq: int) -> None:
         await self._journal.settle(self._thread_id, Position(self._log.log_epoch, seq))

@@ -32,6 +32,7 @@ from actors.outbox import OutboxActor
 from actors.places import Places
 from actors.ports import Harness, Journal, ThreadLog
 from actors.query import QueryActor
+from actors.run_owners import RunOwners
 from actors.supervise import supervise
 from actors.thread import Children, ThreadActor
 
@@ -42,6 +43,8 @@ THREAD_INBOX = 64
 QUERY_INBOX = 8
 STOP_S = 27.0
 """What is left of the 30 s of a stop for its runs, whatever they are given."""
+GOODBYE_S = 3.0
+"""Longest time for the runs of its sub-agents to be ended when a thread is gone."""
 SPARE_S = 1.0
 """Time for the last events of a run to reach the server."""
 
@@ -86,13 +89,22 @@ class Outside(msgspec.Struct, frozen=True):
     new_id: Callable[[], str]
 
 
+class Shared(msgspec.Struct, frozen=True):
+    """What the threads of a bot share among each other; root's."""
+
+    places: Places
+    owners: RunOwners
+
+
 class ThreadScope:
     """Owns the channels and the four actors of one thread. `gone` is set when all is over."""
 
-    def __init__(self, granted: ThreadGranted, outside: Outside, places: Places) -> None:
+    def __init__(self, granted: ThreadGranted, outside: Outside, shared: Shared) -> None:
         self.granted = granted
         self.gone = trio.Event()
-        self._outside, self._places = outside, places
+        self._outside, self._shared = outside, shared
+        self._left: list[tuple[str, str]] = []
+        """Thread and id of sub-agents' runs that nobody works on any more."""
         self._scope = trio.CancelScope()
         self._dismissed = False
         self._is_first_life = True
@@ -152,6 +164,14 @@ class ThreadScope:
         finally:
             self.gone.set()
 
+    async def _end_left(self, inbox: trio.MemorySendChannel[ThreadInbox]) -> None:
+        """End what sub-agents had begun on their threads when their session was lost."""
+        self._left += self._shared.owners.left_by(inbox)
+        with trio.move_on_after(GOODBYE_S, shield=True):
+            while self._left:
+                await leftovers.end(self._outside.log, *self._left[-1])
+                self._left.pop()
+
     async def _end_runs(self) -> None:
         for run_id in self.granted.open_runs:
             await leftovers.end(self._outside.log, self.granted.thread_id, run_id)
@@ -173,7 +193,8 @@ class ThreadScope:
         approvals_send, approvals = trio.open_memory_channel[ApprovalInbox](0)
         outbox_send, outbox = trio.open_memory_channel[OutboxInbox](0)
         children = Children(query_send.clone(), approvals_send.clone(), outbox_send)
-        thread = self._thread_actor(inbox, inbox_send.clone(), children)
+        thread_inbox = inbox_send.clone()
+        thread = self._thread_actor(inbox, thread_inbox, children)
         thread_id, log = self.granted.thread_id, self._outside.log
         journal = self._outside.journal
 
@@ -196,6 +217,7 @@ class ThreadScope:
             finally:
                 self._serving = None
                 self._begin_anew()
+                await self._end_left(thread_inbox)
 
     def _begin_anew(self) -> None:
         """Let the next life, if there is one, read its history and end what was left open."""
@@ -221,7 +243,7 @@ class ThreadScope:
             outside.harness,
             outside.journal,
             partial(recall, outside.log, thread_id, self.granted.joined_seq, own_id),
-            place=self._places.place(),
+            place=self._shared.places.place(),
             cooperative_s=policy.cooperative_s,
             drain_s=policy.drain_s,
             idle_s=policy.idle_s,
@@ -256,6 +278,7 @@ class ThreadScope:
             outside.log,
             outside.journal,
             harness.evidence,
+            self._shared.owners,
             self._ids,
             own_principal_id=policy.own_principal_id,
             agent=Agent(name=policy.own_principal_id, harness=harness.name, model=model),

@@ -10,8 +10,8 @@ from actors.messages import HarnessSaid, SessionEnded, StartTurn, ThreadInbox
 class Turn:
     """What was asked, where it is, and how to stop it."""
 
-    def __init__(self, asked: StartTurn) -> None:
-        self.prompt_id, self.text, self.past_seq = asked.prompt_id, asked.text, asked.past_seq
+    def __init__(self, prompt_id: str, text: str = "", past_seq: int = 0) -> None:
+        self.prompt_id, self.text, self.past_seq = prompt_id, text, past_seq
         self.ended = trio.Event()
         self.opening = trio.CancelScope()
         """Covers everything until the harness has the prompt."""
@@ -21,6 +21,18 @@ class Turn:
         """Whether somebody asked to stop it."""
         self.last_word: HarnessSaid | SessionEnded | None = None
         """What tells its end, until that has left."""
+
+    @classmethod
+    def asked_for(cls, asked: StartTurn) -> "Turn":
+        """Return the turn of a prompt, which nobody has yet."""
+        return cls(asked.prompt_id, asked.text, asked.past_seq)
+
+    @classmethod
+    def woken(cls, prompt_id: str) -> "Turn":
+        """Return a turn that the harness began by itself."""
+        turn = cls(prompt_id)
+        turn.prompted = True
+        return turn
 
     def begin_anew(self) -> None:
         """Nobody has the prompt any more."""
@@ -42,6 +54,10 @@ class Teller:
     async def not_in_hand(self, prompt_id: str) -> None:
         """Say that a turn is over which an earlier life had."""
         await self._outbox.send(SessionEnded(prompt_id=prompt_id))
+
+    async def gone(self) -> None:
+        """Say that the session is gone, which was in no turn."""
+        await self._outbox.send(SessionEnded())
 
     async def end(self, turn: Turn, last_word: HarnessSaid | SessionEnded) -> None:
         """Say how the turn ended."""

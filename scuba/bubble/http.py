@@ -145,6 +145,11 @@ class BubbleClient:
         """Make a thread; with a key, the same one each time (4.2)."""
         return (await self._calls.call("POST", Route.THREADS, _THREAD, body=new)).thread
 
+    async def create_subthread(self, thread_id: str, new: wire.NewSubthread) -> wire.Thread:
+        """Make a subthread; with a key, the same one each time (4.2)."""
+        route = fill(Route.SUBTHREADS, thread_id=thread_id)
+        return (await self._calls.call("POST", route, _THREAD, body=new)).thread
+
     async def thread(self, thread_id: str) -> wire.ThreadView:
         """Return a thread, who takes part in it and which runs are open (4.3)."""
         return await self._calls.call("GET", fill(Route.THREAD, thread_id=thread_id), _THREAD)

@@ -9,7 +9,7 @@ from http import HTTPStatus
 import msgspec
 import trio
 
-from actors.events import Draft, Event
+from actors.events import Draft, Event, Opens
 from actors.messages import CaughtUp, EventsSeen, ThreadGranted, ThreadInbox, ThreadRevoked
 from actors.ports import Keyed, Refused
 from scuba import wire
@@ -90,6 +90,13 @@ class BubbleLog:
                 self._live.check_grants()
             raise
         return [receipt.seq for receipt in receipts.events]
+
+    async def open_subthread(self, thread_id: str, key: str, run_id: str, call: Opens) -> str:
+        """Return the subthread of this key; one attempt. See the port."""
+        origin = wire.Origin(run_id=run_id, tool_call_id=call.tool_call_id)
+        new = wire.NewSubthread(key=key, title=call.title, origin=origin)
+        child = await self._gate.through(lambda: self._client.create_subthread(thread_id, new))
+        return child.thread_id
 
     async def window(self, thread_id: str, after: int, newest: int) -> Sequence[Event]:
         """Return at most the newest `newest` events above `after`, ascending; see the port."""

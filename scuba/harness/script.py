@@ -77,8 +77,8 @@ def _steps(line: str) -> Iterator[tuple[Step, bool]]:
         head = _STEP.match(line)
         word, rest = (head[1], line[head.end() :]) if head else ("", "")
         match word:
-            case "agent":  # the rest belongs to the sub-agent, with all its separators
-                yield _agent(rest), True
+            case "agent" | "background":  # the rest is the sub-agent's, with all its separators
+                yield _agent(word, rest), True
                 return
             case "tool" | "call":
                 step, line = _call(word, rest)
@@ -106,7 +106,7 @@ def _plain_step(word: str, argument: str) -> Step:
         case "recall":
             return RECALL
         case _:
-            known = "say, think, tool, call, agent, sleep, recall, error"
+            known = "say, think, tool, call, agent, background, sleep, recall, error"
             raise ScriptError(f"no step is called %%{word}; there are {known}")
 
 
@@ -138,11 +138,11 @@ def _call(word: str, rest: str) -> tuple[Call, str]:
     return Call(name, value), after.removeprefix(" ;; ")
 
 
-def _agent(prompt: str) -> Call:
+def _agent(word: str, prompt: str) -> Call:
     if not prompt:
-        raise ScriptError("%%agent needs a prompt")
+        raise ScriptError(f"%%{word} needs a prompt")
     task = {"description": prompt[:40], "prompt": prompt, "subagent_type": "general-purpose"}
-    return Call("Agent", task)
+    return Call("Agent", {**task, "run_in_background": word == "background"})
 
 
 def respond(request: Request) -> Reply:

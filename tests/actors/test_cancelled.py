@@ -29,7 +29,15 @@ from actors.events import (
     Unknown,
     part,
 )
-from actors.harness import PermissionAsked, TextSaid, ToolCalled
+from actors.harness import (
+    AsideEnded,
+    AsideSaid,
+    PermissionAsked,
+    TasksRunning,
+    TextSaid,
+    ToolCalled,
+    Woke,
+)
 from actors.ports import Evidence, Keyed, OpenRun, Refused, SessionFailed, Unavailable
 from actors.thread_scope import Policy
 from tests.actors.test_lives import covered, open_runs, said
@@ -187,11 +195,11 @@ def dear(bot: Bot) -> None:
 
 
 async def a_thread_that_is_parked(bot: Bot) -> None:
-    window, unsent = bot.log.window, bot.journal.unsent[ROOM]
+    window, unsent = bot.log.window, dict(bot.journal.unsent[ROOM])
 
     async def buggy(thread_id: str, after: int, newest: int) -> Sequence[Event]:
         await window(thread_id, after, newest)
-        bot.journal.unsent[ROOM] = unsent  # as if its receipt had not come
+        bot.journal.unsent[ROOM] = dict(unsent)  # as if its receipt had not come
         raise ValueError("a bug")
 
     bot.log.window = buggy  # type: ignore[method-assign]  # a fault on order
@@ -264,6 +272,63 @@ async def an_interrupt_while_the_session_opens(bot: Bot) -> None:
     await trio.sleep(1)
     bot.log.add(ROOM, ADA, InterruptRequested(), run_id=run_of(bot), role="owner")
     await trio.sleep(10)
+
+
+async def sub_agents(bot: Bot) -> None:
+    bot.harness.prepare = quiet
+    bot.log.say(ROOM, "one")
+    await still()
+    session, call = bot.harness.of(ROOM), {"tool_call_id": "i1", "tool_name": "Bash", "input": {}}
+    agents = [
+        ToolCalled(tool_call_id=id_, tool_name="Agent", input={}, delegates="look around")
+        for id_ in ("c1", "c2")
+    ]
+    session.say(*agents, TasksRunning(2), AsideSaid("c1", TextSaid("b1", "inner")))
+    session.say(AsideSaid("c2", PermissionAsked(**call)))  # type: ignore[arg-type]
+    session.end()
+    await trio.sleep(5)
+    first, second = bot.log.runs_on(f"{ROOM}.c1"), bot.log.runs_on(f"{ROOM}.c2")
+    for run in second:
+        allowed = ApprovalGiven(tool_call_id="i1", decision="allow")
+        bot.log.add(f"{ROOM}.c2", ADA, allowed, run_id=run, role="owner")
+    for run in first:
+        bot.log.add(f"{ROOM}.c1", ADA, InterruptRequested(), run_id=run, role="owner")
+    await still()
+    session.say(AsideEnded("c2", "completed"), TasksRunning(0), Woke("w1", "task"))
+    session.say(TextSaid("b9", "done"))
+    await still()
+    session.end(prompt_id="w1")
+    await trio.sleep(5)
+
+
+async def granted_anew_amid_a_sub_agent(bot: Bot) -> None:
+    bot.harness.prepare = quiet
+    bot.log.say(ROOM, "one")
+    await still()
+    call = ToolCalled(tool_call_id="c1", tool_name="Agent", input={}, delegates="look around")
+    bot.harness.of(ROOM).say(call, AsideSaid("c1", TextSaid("b1", "inner")))
+    await trio.sleep(5)
+    bot.harness.prepare = lambda session: None
+    bot.log.grant(ROOM, joined_seq=bot.log.add(ROOM, ADA, Unknown()).seq)
+    await trio.sleep(5)
+
+
+async def a_subthread_that_is_not_opened(bot: Bot) -> None:
+    bot.harness.prepare = quiet
+    bot.log.say(ROOM, "one")
+    await still()
+    bot.log.open_faults = [
+        Unavailable("down"),
+        Refused("unauthenticated", "no", 401),
+        Refused("limit_reached", "no", 409),
+    ]
+    call = ToolCalled(tool_call_id="c1", tool_name="Agent", input={}, delegates="look around")
+    inner = AsideSaid("c1", TextSaid("b1", "inner"))
+    bot.harness.of(ROOM).say(call, TasksRunning(1), inner)
+    await trio.sleep(20)
+    bot.harness.of(ROOM).crash(ValueError("a bug"))
+    bot.harness.prepare = lambda session: None
+    await trio.sleep(20)
 
 
 async def a_start_after_a_death(bot: Bot) -> None:
@@ -339,6 +404,9 @@ STORIES = [
     a_start_after_a_death,
     a_beginning_that_nobody_saw,
     two_messages,
+    sub_agents,
+    granted_anew_amid_a_sub_agent,
+    a_subthread_that_is_not_opened,
     a_call_that_is_allowed,
     an_interrupt_that_is_not_obeyed,
     sessions_that_die,
@@ -385,8 +453,9 @@ async def next_life(before: Bot) -> Bot:
     """Run a bot on what the one before left behind, until it has nothing more to do."""
     bot = Bot()
     bot.log, bot.journal, bot.harness.records = before.log, before.journal, before.harness.records
-    bot.log.faults, bot.log._grants = [], []
-    bot.log.grant(ROOM, open_runs=tuple(run for run in open_runs(before) if run))
+    bot.log.faults, bot.log.open_faults, bot.log._grants = [], [], []
+    for room in before.log.threads:
+        bot.log.grant(room, open_runs=tuple(run for run in open_runs(before, room) if run))
     async with trio.open_nursery() as nursery:
         await nursery.start(bot.run)
         await trio.sleep(60)
@@ -405,7 +474,7 @@ async def test_cancelled_at_any_await_all_is_given_back_and_nothing_is_lost(
         assert bot.log.subscribers.get(ROOM, 0) == 0, steps
         after = await next_life(bot)
         assert after.harness.live == [], steps
-        assert open_runs(after) == [], steps
+        assert [run for room in after.log.threads for run in open_runs(after, room)] == [], steps
         answered = covered(after)
         assert len(answered) == len(set(answered)), (steps, answered)
         if story is not a_server_that_refuses:  # there the run is stopped, which settles it

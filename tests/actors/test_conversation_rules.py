@@ -5,7 +5,8 @@ from itertools import count
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actors.conversation import Conversation, Effect, Leave, Settle
+from actors.conversation import Conversation
+from actors.effects import Effect, Leave, Settle
 from actors.events import (
     Agent,
     ApprovalGiven,

@@ -4,7 +4,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from actors.harness import PermissionAsked
+from actors.harness import PermissionAsked, TasksRunning, Woke
 from actors.thread_scope import Policy
 from tests.kit.bot import Bot, bot_in_room
 from tests.kit.fakes import BOT, FakeSession
@@ -64,6 +64,35 @@ async def test_a_session_for_one_turn_is_closed_before_the_next_begins(
         assert bot.harness.live == []
         assert bot.harness.resumed == [None, "session-1"]
         assert [session.prompts[0][1] for session in bot.harness.sessions] == ["one", "two"]
+
+
+async def test_a_session_that_closes_is_kept_for_the_turn_that_it_was_given_meanwhile(
+    autojump_clock: MockClock,
+) -> None:
+    """It was woken, and the end of that turn is no reason to lose the prompt that waits."""
+    bot = Bot()
+    bot.harness.prepare = quiet
+    async with bot_in_room(bot):
+        bot.log.say("thr_a", "one")
+        await trio.testing.wait_all_tasks_blocked()
+        session = bot.harness.of("thr_a")
+        session.say(TasksRunning(1))
+        session.end()
+        await bot.until_finished(1)
+        session.say(Woke("woken-1", "task-1"))
+        bot.log.say("thr_a", "two")
+        await trio.testing.wait_all_tasks_blocked()
+        session.is_for_one = True
+        session.end(prompt_id="woken-1")
+        await trio.testing.wait_all_tasks_blocked()
+        assert bot.harness.live == [session]
+
+        session.end()
+        await bot.until_finished(3)
+        await trio.sleep(1)
+
+        assert bot.harness.live == []
+        assert bot.finished() == ["completed"] * 3
 
 
 async def test_a_turn_however_long_is_not_idle(autojump_clock: MockClock) -> None:

@@ -6,18 +6,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.events import Draft, Notice, PartPayload
+from actors.events import Draft, Notice, Opens, PartPayload
 from actors.harness import (
-    AnySaid,
     BlockEnded,
     PermissionAsked,
     PermissionWithdrawn,
+    Spoken,
     TextSaid,
     ThoughtSaid,
     Told,
     ToolCalled,
     ToolReturned,
-    TurnEnded,
 )
 from actors.outbound import Outbound
 from tests.kit.framing import RunReader, as_wire
@@ -25,8 +24,9 @@ from tests.kit.framing import RunReader, as_wire
 LIMIT_BYTES = 4_000
 
 
-def call(id_: str = "c1", **more: bool) -> ToolCalled:
-    return ToolCalled(tool_call_id=id_, tool_name="Bash", input={"command": "ls"}, **more)
+def call(id_: str = "c1", delegates: str | None = None) -> ToolCalled:
+    input_ = {"command": "ls"}
+    return ToolCalled(tool_call_id=id_, tool_name="Bash", input=input_, delegates=delegates)
 
 
 def ask(id_: str = "c1") -> PermissionAsked:
@@ -128,7 +128,7 @@ def test_deltas_of_one_batch_are_one_draft_and_the_first_is_not_held_back() -> N
 
 
 @pytest.mark.parametrize("said", [[call(), ask()], [ask(), call()]], ids=["called", "asked"])
-def test_call_and_question_come_in_either_order(said: list[AnySaid]) -> None:
+def test_call_and_question_come_in_either_order(said: list[Spoken]) -> None:
     out = Outbound("r")
 
     drafts = out.translate(said)
@@ -147,13 +147,12 @@ def test_a_question_withdrawn_or_answered_is_no_longer_open() -> None:
     assert out.asked == ("c4",)
 
 
-def test_calls_of_a_sub_agent_show_only_when_they_are_asked_for() -> None:
+def test_a_call_that_hands_a_task_to_a_sub_agent_needs_a_subthread() -> None:
     out = Outbound("r")
 
-    assert out.translate([call("quiet", inner=True), back(id_="quiet")]) == []
-    drafts = out.translate([call("gated", inner=True), ask("gated"), back(id_="gated")])
+    drafts = out.translate([call("c1"), call("c2", delegates="look\0 around")])
 
-    assert read(drafts).outcomes == {"gated": "tool-output-available"}
+    assert [draft.opens for draft in drafts] == [None, Opens("c2", "look around")]
 
 
 def test_a_call_has_one_outcome() -> None:
@@ -232,11 +231,8 @@ def test_after_the_end_nothing_comes() -> None:
     assert out.asked == ()
 
 
-def test_the_end_of_a_turn_and_what_is_withdrawn_add_nothing() -> None:
-    out = Outbound("r")
-
-    ended = TurnEnded(prompt_id="p", status="completed")
-    assert out.translate([ended, PermissionWithdrawn("c1"), BlockEnded("b")]) == []
+def test_what_is_withdrawn_or_ended_without_a_beginning_adds_nothing() -> None:
+    assert Outbound("r").translate([PermissionWithdrawn("c1"), BlockEnded("b")]) == []
 
 
 def test_the_reason_of_an_end_is_short() -> None:
@@ -269,7 +265,7 @@ def test_odd_characters_never_leave() -> None:
 def test_a_surrogate_pair_that_came_in_halves_is_one_character(batches: int) -> None:
     """Field case 9.1: valid pairs are kept, also across batches; a half at the end is U+FFFD."""
     out = Outbound("r")
-    halves: list[AnySaid] = [TextSaid("b", "x\ud83d"), TextSaid("b", "\ude00y\ud83d")]
+    halves: list[Spoken] = [TextSaid("b", "x\ud83d"), TextSaid("b", "\ude00y\ud83d")]
     if batches == 1:
         drafts = out.translate(halves)
     else:

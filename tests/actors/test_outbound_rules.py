@@ -6,16 +6,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from actors.events import Draft, Notice, RunStatus
 from actors.harness import (
-    AnySaid,
     BlockEnded,
     PermissionAsked,
     PermissionWithdrawn,
+    Spoken,
     TextSaid,
     ThoughtSaid,
     Told,
     ToolCalled,
     ToolReturned,
-    TurnEnded,
 )
 from actors.outbound import Outbound
 from tests.kit.framing import RunReader, as_wire
@@ -26,7 +25,7 @@ TEXTS = st.text(st.sampled_from("ab é\n\0\U0001f600"), max_size=40)
 VALUES: st.SearchStrategy[object] = st.sampled_from(
     [None, "", "out", "long " * 900, ["a\0", {"k": 2**70}], {"x": [["y"]]}]
 )
-SAID: st.SearchStrategy[AnySaid] = st.one_of(
+SAID: st.SearchStrategy[Spoken] = st.one_of(
     st.builds(TextSaid, BLOCKS, TEXTS),
     st.builds(ThoughtSaid, BLOCKS, TEXTS),
     st.builds(BlockEnded, BLOCKS),
@@ -35,7 +34,7 @@ SAID: st.SearchStrategy[AnySaid] = st.one_of(
         tool_call_id=CALLS,
         tool_name=st.just("Bash"),
         input=VALUES,
-        inner=st.booleans(),
+        delegates=st.sampled_from([None, "a task"]),
     ),
     st.builds(
         ToolReturned,
@@ -47,7 +46,6 @@ SAID: st.SearchStrategy[AnySaid] = st.one_of(
     st.builds(PermissionAsked, tool_call_id=CALLS, tool_name=st.just("Bash"), input=VALUES),
     st.builds(PermissionWithdrawn, CALLS),
     st.builds(Told, level=st.just("info"), code=st.just("told"), text=TEXTS),
-    st.just(TurnEnded(prompt_id="p", status="completed")),
 )
 LIMIT_BYTES = 2_000
 
@@ -68,7 +66,7 @@ class OutboundRules(RuleBasedStateMachine):
             self.reader.read(as_wire(draft))
 
     @rule(said=st.lists(SAID, max_size=8))
-    def say(self, said: list[AnySaid]) -> None:
+    def say(self, said: list[Spoken]) -> None:
         self.read(self.out.translate(said))
         if self.finished:
             return
@@ -78,7 +76,7 @@ class OutboundRules(RuleBasedStateMachine):
                     self.text += text.replace("\0", "")
                 case ThoughtSaid(text=text):
                     self.thought += text.replace("\0", "")
-                case ToolCalled(inner=False, tool_call_id=id_) | PermissionAsked(tool_call_id=id_):
+                case ToolCalled(tool_call_id=id_) | PermissionAsked(tool_call_id=id_):
                     self.asked.add(id_)
                 case _:
                     pass

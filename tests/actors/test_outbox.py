@@ -7,8 +7,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from actors.events import Draft, RunFinishedPayload, RunStartedPayload, TextDelta, TextStart, part
+from actors.lane import FLUSH_S
 from actors.messages import Append, Landed, OutboxInbox, RunRefused, ThreadInbox
-from actors.outbox import FLUSH_S, OutboxActor
+from actors.outbox import OutboxActor
 from actors.pending import MOST_CHARS
 from actors.ports import Refused, Unavailable
 from tests.kit.fakes import FakeJournal, FakeLog

@@ -5,7 +5,7 @@ import time
 import uuid
 from pathlib import Path
 
-from actors.harness import TextSaid, TurnEnded
+from actors.harness import Spoken, TextSaid, TurnEnded
 from actors.outbound import Outbound
 from actors.pending import Pending
 from scuba.harness.claude.frames import Result, decode
@@ -78,7 +78,7 @@ async def _harness(place: Path, size: int, *, translate: bool) -> tuple[float, f
         while True:
             said = await session.receive()
             if translate:
-                pending.add(outbound.translate(said))
+                pending.add(outbound.translate([word for word in said if isinstance(word, Spoken)]))
                 pending.hand_out()
                 pending.landed()
             chars += sum(len(item.text) for item in said if isinstance(item, TextSaid))

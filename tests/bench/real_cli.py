@@ -93,7 +93,7 @@ async def _plain(place: Path, url: str) -> dict[str, list[float]]:
             can_use_tool=never,  # type: ignore[arg-type]  # never called
         )
         began = time.perf_counter()
-        env = {**settings.env, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"}
+        env = dict(settings.env)
         async with plain_cli(command_line(options), env, str(settings.cwd)) as cli:
             await cli.initialize()
             await cli.prompt("hello")

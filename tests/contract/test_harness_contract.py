@@ -17,6 +17,8 @@ import trio
 
 from actors.harness import (
     AnySaid,
+    AsideEnded,
+    AsideSaid,
     BlockEnded,
     Decision,
     PermissionAsked,
@@ -179,14 +181,20 @@ async def test_five_turns_go_through_one_session(harness: Harness) -> None:
 
 
 async def test_a_subagents_words_stay_inside(harness: Harness) -> None:
-    """Its call and its result show, its calls are marked as inner ones."""
+    """What it says and does is said of it, and its end is told before the call's result."""
     inner = '%%tool Bash {"command": "echo in"} ;; %%say the report'
     async with talk(harness) as conversation:
         said = await conversation.turn(f"%%agent {inner}\n%%say outer")
 
-    outer, call = of(ToolCalled, said)
-    assert (outer.tool_name, outer.inner) == ("Agent", False)
-    assert (call.tool_name, call.inner) == ("Bash", True)
+    (outer,) = of(ToolCalled, said)
+    assert (outer.tool_name, bool(outer.delegates)) == ("Agent", True)
+    words = of(AsideSaid, said)
+    assert {word.tool_call_id for word in words} == {outer.tool_call_id}
+    aside: list[AnySaid] = [word.said for word in words]
+    assert [call.tool_name for call in of(ToolCalled, aside)] == ["Bash"]
+    assert len(of(ToolReturned, aside)) == 1
+    assert text_of(aside) == "the report"
+    assert of(AsideEnded, said) == [AsideEnded(outer.tool_call_id, "completed")]
     returned = {one.tool_call_id: one for one in of(ToolReturned, said)}
     assert "the report" in str(returned[outer.tool_call_id].output)
     assert text_of(said) == "outer"
@@ -403,7 +411,8 @@ async def test_a_failed_turn_says_its_class_and_the_next_one_works(harness: Harn
 async def test_a_cli_that_dies_is_told_after_all_it_said(harness: Harness) -> None:
     async with talk(harness) as conversation:
         await conversation.begin("%%say one two\n%%sleep 60")
-        await conversation.next(TextSaid)
+        while text_of(conversation.said) != "one two":
+            await conversation.next(TextSaid)
         for process in descendants(os.getpid()):
             os.kill(process.pid, signal.SIGKILL)
         with pytest.raises(SessionFailed) as caught, trio.fail_after(5):

@@ -57,8 +57,12 @@ async def test_every_kind_of_run_folds_with_the_sdk(scuba: Running, me: Person) 
     await stopped(talk, at, (await talk.asked(at)).run)
     await talk.ask("%%error 400")
     await talk.ask("%%say half ;; %%error 529")
-    await decided(talk, f"%%agent {bash('touch inner')} ;; %%say inner\n%%say outer", "allow")
+    seen = await talk.ask(f"%%agent {bash('echo inner')} ;; %%say inner\n%%say outer")
 
+    (call,) = seen.chunks("tool-input-available")
+    inner = fold(await exported(Talk(me, call["childThreadId"])))
+    assert [verdict.faults for verdict in inner] == [[]]
+    assert inner[0].kinds() == ["tool-Bash:output-available", "text:done"]
     verdicts = fold(await exported(talk))
 
     assert [verdict for verdict in verdicts if verdict.faults] == []
@@ -73,7 +77,7 @@ async def test_every_kind_of_run_folds_with_the_sdk(scuba: Running, me: Person) 
         ["tool-Bash:output-error", "tool-Bash:output-error"],
         ["data-notice"],
         ["text:done", "data-notice", "text:done"],
-        ["tool-Agent:output-available", "tool-Bash:output-available", "text:done"],
+        ["tool-Agent:output-available", "text:done"],
     ]
 
 

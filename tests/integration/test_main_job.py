@@ -191,28 +191,6 @@ async def test_a_failing_model_is_told_and_the_next_message_works(talk: Talk, st
     assert (await talk.ask("and now?")).text() == "echo: and now?"
 
 
-async def test_a_sub_agent_runs_within_the_turn_and_its_call_is_asked(
-    scuba: Running, talk: Talk
-) -> None:
-    inner = f"{bash('touch by-the-inner')} ;; %%say inner words"
-    at = await talk.say(f"%%agent {inner}\n%%say outer words")
-    asked = await talk.asked(at)
-    assert not (scuba.work / "by-the-inner").exists()
-
-    await talk.allow(asked)
-    seen = await talk.answered(at)
-
-    assert (scuba.work / "by-the-inner").exists()
-    outer, call = seen.calls()
-    assert call == asked
-    assert seen.chunks("tool-input-available")[0]["toolName"] == "Agent"
-    assert set(seen.outcomes().values()) == {"tool-output-available"}
-    assert "inner words" in str(seen.chunks("tool-output-available")[-1]["output"])
-    assert outer.call == seen.chunks("tool-output-available")[-1]["toolCallId"]
-    assert seen.text() == "outer words"
-    assert len(seen.runs()) == 1
-
-
 async def test_a_long_output_arrives_within_the_limits_of_an_event(talk: Talk) -> None:
     at = await talk.say(bash("seq 200000 | tee numbers"))
     await talk.allow(await talk.asked(at))

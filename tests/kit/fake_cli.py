@@ -2,8 +2,9 @@
 
 Standard library only; `claude_env.fake_cli` makes it an executable. The prompt says what to do:
 
-- steps of the scripted model (`%%say`, `%%think`, `%%tool`, `%%call`, `%%agent`, `%%sleep`,
-  `%%error`, `%%recall`), done as the real CLI would; Bash commands really run;
+- steps of the scripted model (`%%say`, `%%think`, `%%tool`, `%%call`, `%%agent`,
+  `%%background`, `%%sleep`, `%%error`, `%%recall`), done as the real CLI would; Bash commands
+  really run;
 - or a JSON list of actions, `[{"say": "hi", "gap_s": 0.1}, {"exit": 3}]`: the first key names a
   method `do_…` of `fake_faults.FaultyTurn` (or of its bases) and brings its value, further keys
   are its other arguments;

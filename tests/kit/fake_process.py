@@ -83,6 +83,9 @@ class Cli:
         self.prompts: list[Json] = []
         self.answers: dict[str, Json] = {}
         self.tools: list[subprocess.Popen[bytes]] = []
+        self.tasks: list[Json] = []
+        """What is to be done in background, once nothing else is."""
+        self.current_task: str | None = None
         self.stop = self.eof = False
         self.results = 0
         self._input = b""
@@ -117,6 +120,14 @@ class Cli:
 
     def state(self, state: str) -> None:
         self.say("system", subtype="session_state_changed", state=state)
+
+    def task(self, subtype: str, task: Json, **fields: object) -> None:
+        named = {"task_id": task["task_id"], "tool_use_id": task["tool_use_id"]}
+        self.say("system", subtype=subtype, **named, **fields)
+
+    def tasks_changed(self, tasks: list[Json]) -> None:
+        shown = [{"task_id": task["task_id"], "task_type": "local_agent"} for task in tasks]
+        self.say("system", subtype="background_tasks_changed", tasks=shown)
 
     def life(self, prompt: Json, state: str) -> None:
         if prompt.get("uuid"):
@@ -169,6 +180,8 @@ class Cli:
             case "cancel_async_message":
                 cancelled = self.cancel(request["message_uuid"])
                 answer = {"cancelled": cancelled, "message_uuid": request["message_uuid"]}
+            case "stop_task":
+                self.stop_task(request["task_id"])
             case _:
                 pass  # set_model and the like: acknowledged
         response = {"subtype": "success", "request_id": request_id, "response": answer}
@@ -180,6 +193,12 @@ class Cli:
         if cancel:
             return {"still_queued": [], "cancelled": [one for one in queued if self.cancel(one)]}
         return {"still_queued": queued}
+
+    def stop_task(self, task_id: str) -> None:
+        """Stop one that works, in which case the model is told; one that waits never begins."""
+        if task_id == self.current_task:
+            self.stop, self.current_task = True, None
+        self.tasks = [task for task in self.tasks if task["task_id"] != task_id]
 
     def cancel(self, prompt_uuid: str) -> bool:
         for prompt in self.prompts:

@@ -24,6 +24,8 @@ class Reply:
         self.text = content if isinstance(content, str) else "".join(b["text"] for b in content)
         self.turn_id = str(uuid.uuid4())
         self.parent: str | None = None
+        self.agent_id: str | None = None
+        """Of the sub-agent whose turn it is, and the call that began it."""
         self.reply_id: str | None = None
         self.block: tuple[str, str] | None = None
         """Kind and text of the block that is being streamed."""

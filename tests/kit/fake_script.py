@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 READ_ONLY = {"echo", "ls", "cat", "pwd", "true", "head", "wc"}
 """What the real CLI runs without asking; cut to what tests use."""
-SCRIPT_WORDS = {"say", "think", "sleep", "error", "agent", "recall"}
+SCRIPT_WORDS = {"say", "think", "sleep", "error", "agent", "background", "recall"}
 
 
 def actions(text: str) -> list[Json]:
@@ -25,9 +25,10 @@ def actions(text: str) -> list[Json]:
 
 def split(line: str) -> list[str]:
     """Return the steps of a line; what a sub-agent gets stays whole."""
-    before, agent, inside = line.partition("%%agent ")
+    agent = re.search(r"%%(agent|background) ", line)
+    before = line[: agent.start()] if agent else line
     steps = [step for step in re.split(r" ;; (?=%%)", before) if step.strip(" ;")]
-    return [*steps, agent + inside] if agent else steps
+    return [*steps, line[agent.start() :]] if agent else steps
 
 
 def scripted(steps: list[str]) -> Iterator[Json]:

@@ -42,6 +42,8 @@ class Turn(Reply):
             state = "cancelled"
         cli.out.release()
         cli.life(prompt, state)
+        while cli.tasks and not cli.prompts:
+            self.work_on(cli.tasks.pop(0))
         if not cli.prompts:
             cli.state("idle")
 
@@ -146,6 +148,8 @@ class Turn(Reply):
             "input": call["input"],
             "tool_use_id": call["id"],
         }
+        if self.agent_id is not None:
+            request["agent_id"] = self.agent_id
         self.cli.state("requires_action")
         ask = {"type": "control_request", "request_id": request_id, "request": request}
         self.cli.out.record(ask)
@@ -207,20 +211,57 @@ class Turn(Reply):
         meta = {"id": call_id, "permission_decision": {"decision": decision}}
         self.user([result | {"is_error": error}], tool_result_meta=[meta])
 
+    # --- sub-agents ------------------------------------------------------------------------
+
     def do_agent(self, value: str) -> None:
-        """Have a sub-agent do the steps; only its tool frames show, as without forwarding."""
-        call_id = f"toolu_{uuid.uuid4().hex[:22]}"
-        task = {"description": value[:40], "prompt": value, "subagent_type": "general-purpose"}
-        self.whole({"type": "tool_use", "id": call_id, "name": "Agent", "input": task})
+        """Have a sub-agent do the steps, and wait for it."""
+        task, said = self.delegate(value, background=False), self.said
+        report, status = self.sub_agent(task)
+        self.said = said
+        self.cli.task("task_notification", task, status=status, summary=report)
+        self.returned(task["tool_use_id"], report, error=False, decision="accept")
+
+    def do_background(self, value: str) -> None:
+        """Have a sub-agent do the steps when the turn is over."""
+        task = self.delegate(value, background=True)
+        self.cli.tasks.append(task)
+        self.cli.tasks_changed(self.cli.tasks)
+        launched = "Async agent launched successfully."
+        self.returned(task["tool_use_id"], launched, error=False, decision="accept")
+
+    def delegate(self, steps: str, *, background: bool) -> Json:
+        call_id, task_id = f"toolu_{uuid.uuid4().hex[:22]}", f"a{uuid.uuid4().hex[:16]}"
+        input_ = {"description": steps[:40], "prompt": steps, "run_in_background": background}
+        self.whole({"type": "tool_use", "id": call_id, "name": "Agent", "input": input_})
         self.end_reply()
-        outside, self.parent = self.said, call_id
-        self.user([{"type": "text", "text": value}])
+        task = {"task_id": task_id, "tool_use_id": call_id, "prompt": steps}
+        self.cli.task("task_started", task, is_backgrounded=background, task_type="local_agent")
+        return task
+
+    def sub_agent(self, task: Json) -> tuple[str, str]:
+        """Return its report, and how it ended."""
         inner = Turn(self.cli, self.prompt)
-        inner.parent = call_id
-        inner.whole = lambda block, **more: (  # type: ignore[method-assign]  # texts stay inside
-            Turn.whole(inner, block, **more) if block["type"] == "tool_use" else None
-        )
-        inner.act(actions(value))
+        inner.parent = task["tool_use_id"]
+        inner.agent_id = task["task_id"]
+        inner.user([{"type": "text", "text": task["prompt"]}])
+        inner.act(actions(task["prompt"]))
         inner.end_reply()
-        self.parent, self.said = None, outside
-        self.returned(call_id, inner.said, error=False, decision="accept")
+        return inner.said, "completed"
+
+    def work_on(self, task: Json) -> None:
+        """Do a background task to its end; the model answers its report, unless it was stopped."""
+        cli = self.cli
+        cli.stop, cli.current_task = False, task["task_id"]
+        try:
+            report, status = self.sub_agent(task)
+        except Interrupted:
+            report, status = "", "stopped"
+        told = not cli.stop or cli.current_task is None
+        cli.stop, cli.current_task = False, None
+        cli.task("task_notification", task, status=status, summary=report)
+        cli.tasks_changed(cli.tasks)
+        if told:
+            answer = Turn(cli, {"message": {"content": ""}})
+            answer.do_say(f"{task['task_id']} {status}: {report}")
+            answer.end_reply()
+            cli.result({}, "success", "completed", origin={"kind": "task-notification"})

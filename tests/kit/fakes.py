@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from actors.events import (
     Body,
     Event,
+    Opens,
     Part,
     PartPayload,
     RunFinished,
@@ -58,6 +59,12 @@ class FakeLog:
         self.faults: list[Unavailable | Refused] = []
         """Raised by the next appends, one each, before anything is stored."""
         self.windows: list[tuple[str, int]] = []
+        self.subthreads: dict[tuple[str, str], str] = {}
+        """By thread and key."""
+        self.refused: dict[str, Refused] = {}
+        """By thread, what every append to it meets."""
+        self.open_faults: list[Refused | Unavailable] = []
+        """Raised by the next openings of a subthread, one each."""
         self._changed = trio.Event()
         self._grants: list[GrantChange] = []
         self.subscribers: dict[str, int] = {}
@@ -101,6 +108,11 @@ class FakeLog:
         seqs = (event.seq for event in self.threads[thread_id])
         return [self.payloads[thread_id, seq] for seq in seqs if (thread_id, seq) in self.payloads]
 
+    def runs_on(self, thread_id: str) -> list[str]:
+        """Return the bot's runs on a thread, also on one that is not there."""
+        events = self.threads.get(thread_id, [])
+        return list(dict.fromkeys(e.run_id or "" for e in events if e.principal_id == BOT))
+
     def text(self, thread_id: str) -> str:
         chunks = [getattr(payload, "chunk", None) for payload in self.own(thread_id)]
         return "".join(getattr(chunk, "delta", "") for chunk in chunks)
@@ -117,6 +129,8 @@ class FakeLog:
         self.appends.append((thread_id, list(events), trio.current_time()))
         if self.faults:
             raise self.faults.pop(0)
+        if thread_id in self.refused:
+            raise self.refused[thread_id]
         return [self._store(thread_id, keyed) for keyed in events]
 
     def _store(self, thread_id: str, keyed: Keyed) -> int:
@@ -129,6 +143,15 @@ class FakeLog:
         self.payloads[thread_id, seq] = keyed.draft.payload
         self.add(thread_id, BOT, _body(keyed), run_id=keyed.draft.run_id)
         return seq
+
+    async def open_subthread(self, thread_id: str, key: str, run_id: str, call: Opens) -> str:
+        await trio.lowlevel.checkpoint()
+        if self.open_faults:
+            raise self.open_faults.pop(0)
+        child_id = self.subthreads.setdefault((thread_id, key), f"{thread_id}.{call.tool_call_id}")
+        if child_id not in self.threads:
+            self.grant(child_id)
+        return child_id
 
     async def window(self, thread_id: str, after: int, newest: int) -> Sequence[Event]:
         await trio.lowlevel.checkpoint()
@@ -210,6 +233,7 @@ class FakeSession:
         self.prompts: list[tuple[str, str]] = []
         self.decisions: list[tuple[str, Decision]] = []
         self.interrupts: list[str] = []
+        self.stopped_asides: list[str] = []
         self.obeys = True
         """Whether an interrupt ends the turn, or only is acknowledged."""
         self.echoes = True
@@ -238,7 +262,11 @@ class FakeSession:
         shown = self._shows[prompt_id]
         if isinstance(item, TextSaid):
             self._shows[prompt_id] = replace(shown, texts=(*shown.texts, item.text))
-        elif isinstance(item, TurnEnded) and item.status == "completed":
+        elif (
+            isinstance(item, TurnEnded)
+            and item.status == "completed"
+            and item.prompt_id in self._shows
+        ):
             self._shows[item.prompt_id] = replace(self._shows[item.prompt_id], fate="answered")
 
     def die(
@@ -296,6 +324,10 @@ class FakeSession:
     def decide(self, tool_call_id: str, decision: Decision) -> bool:
         self.decisions.append((tool_call_id, decision))
         return True
+
+    async def stop_aside(self, tool_call_id: str) -> None:
+        await trio.lowlevel.checkpoint()
+        self.stopped_asides.append(tool_call_id)
 
     async def interrupt(self, prompt_id: str) -> None:
         self.interrupts.append(prompt_id)

@@ -4,13 +4,23 @@ The CLI streams a block's deltas and then repeats the block whole. The n-th whol
 in a message is the n-th streamed one; only what was not streamed is said again (field case 2.1).
 """
 
-from typing import Literal
+from typing import Literal, Protocol
 
-from actors.harness import AnySaid, BlockEnded, TextSaid, ThoughtSaid
+from actors.harness import BlockEnded, TextSaid, ThoughtSaid
 from scuba.harness.claude.frames import ApiEvent, Block
 from scuba.harness.claude.values import REPLACEMENT
 
 Kind = Literal["text", "thinking"]
+
+
+class Said(Protocol):
+    """A list of words, whatever else may be in it."""
+
+    def append(self, word: TextSaid | ThoughtSaid | BlockEnded, /) -> None:
+        """Add a word."""
+        ...
+
+
 KINDS: dict[str, Kind] = {
     "text": "text",
     "thinking": "thinking",
@@ -42,7 +52,7 @@ class Blocks:
         self._wholes: dict[Kind, int] = {"text": 0, "thinking": 0}
         self._open: Streamed | None = None
 
-    def stream(self, event: ApiEvent, said: list[AnySaid]) -> None:
+    def stream(self, event: ApiEvent, said: Said) -> None:
         """Take one event of the model's stream. Deltas are held until `flush`."""
         if event.type == "content_block_delta" and event.delta is not None:
             delta = event.delta
@@ -55,7 +65,7 @@ class Blocks:
             self.flush(said)
             self._begin(event.message.id)
 
-    def _more(self, index: int, type_: str, text: str, said: list[AnySaid]) -> None:
+    def _more(self, index: int, type_: str, text: str, said: Said) -> None:
         """Hold more text of a block; a block begins with its first text, so none is empty."""
         if not text:
             return
@@ -70,7 +80,7 @@ class Blocks:
             self._open = block
         block.parts.append(text)
 
-    def flush(self, said: list[AnySaid]) -> None:
+    def flush(self, said: Said) -> None:
         """Say what is held."""
         block, self._open = self._open, None
         if block is not None:
@@ -78,7 +88,7 @@ class Blocks:
             block.parts.clear()
             self._say(block, text, said)
 
-    def whole(self, message_id: str, block: Block, said: list[AnySaid]) -> None:
+    def whole(self, message_id: str, block: Block, said: Said) -> None:
         """Take a complete block: say what of it was not streamed, and that it has ended."""
         kind = KINDS.get(block.type)
         if kind is None:
@@ -113,7 +123,7 @@ class Blocks:
         self._known[kind].append(block)
         return block
 
-    def _say(self, block: Streamed, text: str, said: list[AnySaid]) -> None:
+    def _say(self, block: Streamed, text: str, said: Said) -> None:
         if block.closed or not text:
             return
         block.length += len(text)

@@ -82,7 +82,6 @@ QUIET = {
 PROTOCOL = {
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
     "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",  # a turn has ended when the CLI is idle
-    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",  # sub-agents run within the turn
 }
 
 

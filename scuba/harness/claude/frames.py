@@ -125,12 +125,22 @@ class Result(Frame, tag="result"):
     api_error_status: int | None = None
     user_message_uuid: str | None = None
     user_message_uuids: list[str] | None = None
+    origin: Any = None
     session_id: str = ""
     total_cost_usd: Any = None
     """Of the process since its start."""
     model_usage: Any = msgspec.field(default=None, name="modelUsage")
     """Likewise, by model."""
     duration_ms: Any = None
+
+    @property
+    def is_of_a_task(self) -> bool:
+        """Return whether the turn answered the report of a background task."""
+        match self.origin:
+            case {"kind": "task-notification"}:
+                return True
+            case _:
+                return False
 
 
 class System(Frame, tag="system"):
@@ -143,7 +153,11 @@ class System(Frame, tag="system"):
     max_retries: Any = None
     retry_delay_ms: Any = None
     error_status: Any = None
+    task_id: Any = None
+    tool_use_id: Any = None
+    is_backgrounded: Any = None
     status: Any = None
+    tasks: Any = None
     compact_result: Any = None
     compact_metadata: Any = None
     mcp_servers: Any = None
@@ -177,6 +191,7 @@ class Ask(msgspec.Struct):
     subtype: str
     tool_name: str = ""
     tool_use_id: str | None = None
+    agent_id: str | None = None
     input: msgspec.Raw = msgspec.Raw()
 
 

@@ -1,18 +1,22 @@
 """Mapper: what the CLI writes, in the words of `actors.harness`. No I/O; the caller brings time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from actors.harness import (
     AnySaid,
+    AsideSaid,
     PermissionAsked,
     PermissionWithdrawn,
+    Spoken,
     Told,
     ToolCalled,
     ToolReturned,
     TurnEnded,
+    Woke,
 )
 from scuba.harness.claude.blocks import Blocks
-from scuba.harness.claude.failures import COMPLETED, INTERRUPTED, Outcome, failed, outcome_of
 from scuba.harness.claude.frames import (
     Assistant,
     Block,
@@ -27,6 +31,8 @@ from scuba.harness.claude.frames import (
     User,
 )
 from scuba.harness.claude.notices import Notices
+from scuba.harness.claude.tasks import Tasks, delegated
+from scuba.harness.claude.turns import Turn, Turns
 from scuba.harness.claude.usage import Meter
 from scuba.harness.claude.values import output_of, value_of
 
@@ -35,29 +41,10 @@ SYNTHETIC = "<synthetic>"
 BROKE_OFF = Told(
     level="info", code="answer_broke_off", text="The model's answer broke off; it begins anew."
 )
-NO_ANSWER = "The agent ended without an answer. Send the message again."
-
-
-class Turn:
-    """The prompt in hand and what is known of its end."""
-
-    def __init__(self, prompt_id: str, uuid: str) -> None:
-        self.prompt_id, self.uuid = prompt_id, uuid
-        self.interrupting = False
-        self.said_error: str | None = None
-        self.said_kind: object = None
-        self.outcome: Outcome | None = None
-        self.cancelled = False
-        self.fallback: Outcome | None = None
-        """How it ended if the CLI falls idle and has said nothing better."""
 
 
 class Mapper:
-    """Turns frames into what was said, in order. At most one turn is open.
-
-    A turn has ended when its result came *and* the CLI is idle, so nothing of it is left over for
-    the next one (field case 4.1).
-    """
+    """Turns frames into what was said, in order; whose turn it is, `Turns` tells."""
 
     def __init__(self, *, one_turn: bool = False) -> None:
         """`one_turn`: the session is closed after its first turn."""
@@ -65,29 +52,23 @@ class Mapper:
         self.session_id = ""
         self.skipped = 0
         """Frames of types and shapes that are not known here (field case 9.7)."""
-        self.last_result: Result | None = None
-        """Of the latest turn that had one."""
-        self._turn: Turn | None = None
-        self._idle = True
+        self.turns = Turns()
+        self.tasks = Tasks()
         self._blocks = Blocks()
-        self._asked: dict[str, str] = {}
+        self._asked: dict[str, tuple[str | None, str]] = {}
         self._denied: set[str] = set()
         self._expired: set[str] = set()
         self._notices = Notices()
         self._meter = Meter()
 
     @property
-    def turn(self) -> Turn | None:
-        """Return the open turn."""
-        return self._turn
-
-    @property
     def _interrupting(self) -> bool:
-        return self._turn is not None and self._turn.interrupting
+        turn = self.turns.current
+        return turn is not None and turn.interrupting
 
     def begin(self, prompt_id: str, uuid: str) -> None:
         """Open a turn; `uuid` is what the CLI calls its prompt."""
-        self._turn = Turn(prompt_id, uuid)
+        self.turns.prompted = Turn(prompt_id, uuid)
         self._notices.begin()
 
     def deny(self, tool_call_id: str) -> None:
@@ -105,6 +86,8 @@ class Mapper:
         for frame in frames:
             if type(frame) is StreamEvent:
                 if frame.parent_tool_use_id is None:
+                    if self.tasks.reported is not None:
+                        self._wake(said)
                     blocks.stream(frame.event, said)
                     if frame.abandoned_blocks is not None:
                         blocks.flush(said)
@@ -121,64 +104,88 @@ class Mapper:
             case Assistant():
                 self._assistant(frame, said)
             case User():
-                said += self._returned(frame)
+                self._returned(frame, said)
             case ControlRequest():
-                call = frame.tool_call_id
-                self._asked[frame.request_id] = call
-                said.append(
-                    PermissionAsked(
-                        tool_call_id=call,
-                        tool_name=frame.request.tool_name,
-                        input=value_of(frame.request.input),
-                    )
-                )
+                self._ask(frame, said)
             case ControlCancel():
-                if call_id := self._asked.pop(frame.request_id, None):
-                    said.append(PermissionWithdrawn(call_id))
+                asked = self._asked.pop(frame.request_id, None)
+                if asked is not None:
+                    self._say(asked[0], [PermissionWithdrawn(asked[1])], said)
             case System():
                 self._system(frame, now, said)
             case Lifecycle():
-                self._lifecycle(frame)
+                self.turns.followed(frame)
                 self._settle(said)
             case Result():
-                self._result(frame)
+                self._result(frame, said)
                 self._settle(said)
             case RateLimitEvent():
                 said += self._notices.of_limit(frame.rate_limit_info)
             case _:
                 self.skipped += 1
 
-    # --- what the model says and does -----------------------------------------------------------
+    # --- what the agents say and do -------------------------------------------------------------
+
+    def _say(self, parent: str | None, words: Sequence[Spoken], said: list[AnySaid]) -> None:
+        """Say what the main agent said, or the sub-agent that the call `parent` began."""
+        if parent is not None:
+            said += [AsideSaid(parent, word) for word in words]
+        elif words:
+            self._wake(said)
+            said += words
+
+    def _wake(self, said: list[AnySaid]) -> None:
+        """Open a turn if the agent answers a task's report, and nobody's prompt."""
+        reported = self.tasks.reported
+        if reported is not None and (turn := self.turns.wake()) is not None:
+            said.append(Woke(turn.prompt_id, reported))
+            self.tasks.reported = None
 
     def _assistant(self, frame: Assistant, said: list[AnySaid]) -> None:
-        message = frame.message
+        message, parent = frame.message, frame.parent_tool_use_id
         if message.model == SYNTHETIC or frame.error is not None:
-            if self._turn is not None and frame.error is not None:
-                self._turn.said_error = frame.error
-                self._turn.said_kind = frame.api_error
+            turn = self.turns.current
+            if turn is not None and frame.error is not None and parent is None:
+                turn.said_error, turn.said_kind = frame.error, frame.api_error
             return
-        inner = frame.parent_tool_use_id is not None
-        if message.model and not inner:
+        if message.model and parent is None:
             self._meter.model = message.model
+        words: list[Spoken] = []
         content = message.content
+        blocks = self._blocks if parent is None else self.tasks.blocks(parent)
         for block in [Block("text", text=content)] if isinstance(content, str) else content:
             if block.type.endswith("tool_use"):
-                said.append(
-                    ToolCalled(
-                        tool_call_id=block.id,
-                        tool_name=block.name,
-                        input=value_of(block.input),
-                        inner=inner,
-                    )
-                )
+                words.append(self._called(block))
             elif block.type.endswith("tool_result"):
-                said.append(self._result_of(block, denied=False))
-            elif not inner:
-                self._blocks.whole(message.id, block, said)
+                words.append(self._result_of(block, denied=False))
+            else:
+                blocks.whole(message.id, block, words)
+        self._say(parent, words, said)
 
-    def _returned(self, frame: User) -> list[AnySaid]:
+    def _called(self, block: Block) -> ToolCalled:
+        input_ = value_of(block.input)
+        delegates = delegated(block.name, input_)
+        if delegates is not None:
+            self.tasks.began(block.id)
+        return ToolCalled(
+            tool_call_id=block.id, tool_name=block.name, input=input_, delegates=delegates
+        )
+
+    def _ask(self, frame: ControlRequest, said: list[AnySaid]) -> None:
+        ask, call_id = frame.request, frame.tool_call_id
+        parent, input_ = self.tasks.call_of(ask.agent_id), value_of(ask.input)
+        self._asked[frame.request_id] = parent, call_id
+        asked = PermissionAsked(
+            tool_call_id=call_id,
+            tool_name=ask.tool_name,
+            input=input_,
+            delegates=delegated(ask.tool_name, input_),
+        )
+        self._say(parent, [asked], said)
+
+    def _returned(self, frame: User, said: list[AnySaid]) -> None:
         if isinstance(frame.message.content, str):
-            return []
+            return
         rejected = {
             meta.id
             for meta in frame.tool_result_meta or ()
@@ -187,11 +194,13 @@ class Mapper:
         rejected -= self._expired
         if self._interrupting:
             rejected.clear()  # the CLI answers what it asked by itself: nobody said no
-        return [
-            self._result_of(block, denied=block.tool_use_id in rejected | self._denied)
-            for block in frame.message.content
-            if block.type == "tool_result"
-        ]
+        for block in frame.message.content:
+            if block.type == "tool_result":
+                denied = block.tool_use_id in rejected | self._denied
+                result = self._result_of(block, denied=denied)
+                ended = self.tasks.returned(block.tool_use_id, is_error=result.is_error)
+                _add(ended, said)
+                self._say(frame.parent_tool_use_id, [result], said)
 
     def _result_of(self, block: Block, *, denied: bool) -> ToolReturned:
         self._denied.discard(block.tool_use_id)
@@ -202,71 +211,58 @@ class Mapper:
             denied=denied,
         )
 
-    # --- what becomes of the turn ---------------------------------------------------------------
+    # --- what becomes of turns and tasks --------------------------------------------------------
 
     def _system(self, frame: System, now: float, said: list[AnySaid]) -> None:
         said += self._notices.of_system(frame, now)
-        if frame.subtype == "session_state_changed":
-            self._idle = frame.state == "idle"
-            self._settle(said, last_word=True)
-        elif frame.subtype == "init" and frame.session_id:
-            self.session_id = frame.session_id
-
-    def _lifecycle(self, frame: Lifecycle) -> None:
-        turn = self._turn
-        if turn is None or frame.command_uuid != turn.uuid:
-            return
-        match frame.state:
-            case "cancelled":
-                turn.cancelled = True
-            case "started":
-                turn.fallback = failed("agent_failed", NO_ANSWER)
-            case "completed":
-                turn.fallback = COMPLETED
+        match frame.subtype:
+            case "session_state_changed":
+                self.turns.idle = frame.state == "idle"
+                self._settle(said, last_word=True)
+            case "init" if frame.session_id:
+                self.session_id = frame.session_id
+            case "task_started":
+                _add(self.tasks.started(frame), said)
+            case "task_notification":
+                _add(self.tasks.notified(frame), said)
+            case "background_tasks_changed":
+                _add(self.tasks.changed(frame), said)
             case _:
                 pass
 
-    def _result(self, frame: Result) -> None:
-        turn = self._turn
+    def _result(self, frame: Result, said: list[AnySaid]) -> None:
         self._meter.heard(frame)
         if frame.session_id:
             self.session_id = frame.session_id
-        if turn is None or not (frame.num_turns or frame.is_error):
-            return
-        if turn.uuid in (frame.user_message_uuid, *(frame.user_message_uuids or ())):
-            self.last_result = frame
-            turn.outcome = outcome_of(
-                frame,
-                interrupting=turn.interrupting,
-                said_error=turn.said_error,
-                said_kind=turn.said_kind,
-                resets_at=self._notices.resets_at,
-            )
+        if (ended := self.turns.result(frame, self._notices.resets_at)) is not None:
+            self._blocks.forget()
+            self._end([ended], said)
 
     def _settle(self, said: list[AnySaid], *, last_word: bool = False) -> None:
-        """End the turn if the CLI is idle and the outcome known. `last_word`: no more will come."""
-        turn = self._turn
-        if turn is None or not self._idle:
+        """End the turns that are over. `last_word`: no more will be said of them."""
+        ends = self.turns.settled(tasks=self.tasks.running, last_word=last_word)
+        if not ends:
             return
-        outcome = turn.outcome or (INTERRUPTED if turn.cancelled else None)
-        if outcome is None and last_word:
-            outcome = INTERRUPTED if turn.fallback and turn.interrupting else turn.fallback
-        if outcome is not None:
-            self._turn = None
-            self._blocks.forget()
+        self._blocks.forget()
+        self._end(ends, said)
+        if self.turns.idle:
             self._asked.clear()
             self._denied.clear()
             self._expired.clear()
-            if used := self._meter.take():
-                said.append(used)
-            said.append(
-                TurnEnded(
-                    prompt_id=turn.prompt_id,
-                    status=outcome.status,
-                    code=outcome.code,
-                    text=outcome.text,
-                    tainted=outcome.tainted,
-                    # A process that is over its budget refuses all that follows.
-                    closes=self._one_turn or outcome.code == "budget",
-                )
-            )
+
+    def _end(self, ends: Sequence[TurnEnded], said: list[AnySaid]) -> None:
+        """Say the ends of turns, after what was used, and whether the session ends with them.
+
+        A process that is over its budget refuses all that follows; one that is for one turn is
+        kept for the background tasks that it left.
+        """
+        _add(self._meter.take(), said)
+        for ended in ends:
+            closes = ended.code == "budget" or (self._one_turn and not self.tasks.running)
+            is_last = closes and self.turns.current is None
+            said.append(msgspec.structs.replace(ended, closes=is_last) if is_last else ended)
+
+
+def _add(word: AnySaid | None, said: list[AnySaid]) -> None:
+    if word is not None:
+        said.append(word)

@@ -59,6 +59,7 @@ def options_for(
         agents={name: AgentDefinition(**told) for name, told in settings.agents.items()} or None,
         can_use_tool=can_use_tool,
         include_partial_messages=True,
+        forward_subagent_text=True,
         max_buffer_size=MAX_BUFFER_BYTES,
         extra_args={"replay-user-messages": None},
         **extra,

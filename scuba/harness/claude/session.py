@@ -11,10 +11,11 @@ from actors.harness import AnySaid, Decision, TurnEnded
 from actors.ports import SessionFailed
 from scuba.harness.claude.failures import TEXTS, hinted
 from scuba.harness.claude.frames import Exited, Frame, Gone, Lifecycle, Result
-from scuba.harness.claude.mapping import Mapper, Turn
+from scuba.harness.claude.mapping import Mapper
 from scuba.harness.claude.permissions import Permissions
 from scuba.harness.claude.queue import FrameQueue
 from scuba.harness.claude.transcript import recorded_as
+from scuba.harness.claude.turns import Turn
 from scuba.harness.claude.values import clean
 
 logger = logging.getLogger(__name__)
@@ -64,8 +65,8 @@ class ClaudeSession:
 
     @property
     def busy(self) -> bool:
-        """Return whether a turn is open."""
-        return self._mapper.turn is not None
+        """Return whether a turn is open, or something goes on beside it."""
+        return self._mapper.turns.current is not None or self._mapper.tasks.running > 0
 
     async def receive(self) -> Sequence[AnySaid]:
         """Return all that waits, at least one item, in order.
@@ -82,7 +83,7 @@ class ClaudeSession:
             if self._expected not in (None, self._mapper.session_id):
                 self._ended = _another(self._expected, self._mapper.session_id)
             elif said:
-                self._expected = None if self._mapper.turn is None else self._expected
+                self._expected = None if self._mapper.turns.prompted is None else self._expected
                 return said
         raise self._ended
 
@@ -93,7 +94,7 @@ class ClaudeSession:
         if self._mapper.skipped > skipped:
             logger.debug("skipped %d frames of unknown kinds", self._mapper.skipped - skipped)
         if said and isinstance(ended := said[-1], TurnEnded) and ended.status == "failed":
-            result = self._mapper.last_result or Result()
+            result = self._mapper.turns.last_result or Result()
             logger.warning(
                 "turn failed: %s (result %s, reason %s, API status %s)",
                 ended.code,
@@ -135,8 +136,8 @@ class ClaudeSession:
 
         Of a prompt not given yet it is remembered (4.2); of any other it changes nothing (4.7).
         """
-        turn = self._mapper.turn
-        if turn is None or turn.prompt_id != prompt_id:
+        turn = self._mapper.turns.named(prompt_id)
+        if turn is None:
             self._stop_early = prompt_id
             return
         turn.interrupting = True
@@ -144,6 +145,15 @@ class ClaudeSession:
             await self._stop(turn)
         except Gone as error:
             logger.info("interrupt not delivered: %s", error)  # `receive` tells of the end
+
+    async def stop_aside(self, tool_call_id: str) -> None:
+        """Stop one sub-agent; no effect when it is over."""
+        task_id = self._mapper.tasks.task_of(tool_call_id)
+        if task_id is not None:
+            try:
+                await self._wire.request({"subtype": "stop_task", "task_id": task_id})
+            except Gone as error:
+                logger.info("sub-agent not stopped: %s", error)  # `receive` tells of the end
 
     async def _stop(self, turn: Turn) -> None:
         """Interrupt until the CLI no longer has the prompt queued.

@@ -21,8 +21,8 @@ THREADS = 3
 DISK = "64m"
 PERMANENT = (64, 73, 77, 78)
 """Exit codes after which no supervisor starts it again."""
-CLI_S = 60.0
-"""Longest wait for a bot to start a CLI."""
+CLI_S = 120.0
+"""Longest wait for a bot to start a CLI: a connection that is half open is noticed after 60 s."""
 A_CLI = "stream-json"
 """Stands in the arguments of every CLI, real or fake."""
 SKEWED = """
@@ -61,11 +61,8 @@ class World:
         return self.apart.start_bot(self._config, PYTHONPATH=f"{self._clock}:{ROOT}")
 
     async def do(self, name: str) -> None:
-        """Break something, once. A bot that ended by itself is started again, as supervisors do."""
-        if not self.bot.running:
-            code = await self.bot.ended()
-            assert code not in PERMANENT, self.bot.told()
-            self.bot = self._start_bot()
+        """Break something, once."""
+        await self._supervise()
         self.plan.append(name)
         await FAULTS[name](self)
         self.done[name] += 1
@@ -75,8 +72,14 @@ class World:
         """Have everything work again; a bot that is gone is started."""
         self.apart.network.clear()
         self.apart.network.accept()
+        await self._supervise()
+
+    async def _supervise(self) -> None:
+        """Start a bot again that ended by itself, as supervisors do."""
         if not self.bot.running:
-            assert await self.bot.ended() not in PERMANENT, self.bot.told()
+            code = await self.bot.ended()
+            self.plan.append(f"(the bot ended: {code})")
+            assert code not in PERMANENT, self.bot.told()
             self.bot = self._start_bot()
 
     # --- the bot --------------------------------------------------------------------------------
@@ -139,8 +142,9 @@ class World:
     async def _a_cli(self) -> Process:
         """Return one of the bot's CLIs, once it has any: people never stop writing."""
         with trio.fail_after(CLI_S):
-            while not (living := [one for one in self.bot.family() if A_CLI in one.argv]):  # noqa: ASYNC110
+            while not (living := [one for one in self.bot.family() if A_CLI in one.argv]):
                 await trio.sleep(0.05)
+                await self._supervise()
         return self.random.choice(sorted(living, key=lambda one: one.pid))
 
     # --- the server -----------------------------------------------------------------------------

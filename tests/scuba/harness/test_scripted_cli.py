@@ -63,7 +63,7 @@ async def conversation(place: Path, url: str) -> AsyncIterator[Conversation]:
             partial(
                 trio.run_process,
                 [str(CLI), *ARGUMENTS],
-                env={**hermetic_env(place, url), "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"},
+                env=hermetic_env(place, url),
                 cwd=place,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

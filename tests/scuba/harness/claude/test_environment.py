@@ -132,7 +132,6 @@ def test_nobody_can_switch_off_what_the_bridge_rests_on() -> None:
     env = child({}, env={"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "0", "TMPDIR": "/else"})
 
     assert env["CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"] == "1"
-    assert env["CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"] == "1"
     assert env["DISABLE_TELEMETRY"] == "1"
     assert env["TMPDIR"] == env["XDG_RUNTIME_DIR"] == "/srv/tmp"
     assert env["SCUBA_SESSION"] == "tag"

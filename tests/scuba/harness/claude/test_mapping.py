@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from actors.harness import (
     AnySaid,
+    AsideSaid,
     BlockEnded,
     PermissionAsked,
     PermissionWithdrawn,
+    Spoken,
     TextSaid,
     ThoughtSaid,
     Told,
@@ -250,15 +252,15 @@ def test_our_own_denial_is_remembered_until_its_result(mapper: Mapper) -> None:
 
 def test_what_an_interrupt_rejects_nobody_denied(mapper: Mapper) -> None:
     """Field case 3.10."""
-    assert mapper.turn is not None
-    mapper.turn.interrupting = True
+    assert mapper.turns.prompted is not None
+    mapper.turns.prompted.interrupting = True
     rejected = [{"id": "t1", "permission_decision": {"decision": "reject"}}]
     items = said(mapper, returned("t1", "stopped", is_error=True, tool_result_meta=rejected))
 
     assert items == [ToolReturned(tool_call_id="t1", output="stopped", is_error=True)]
 
 
-def test_of_a_sub_agent_only_calls_and_results_are_said(mapper: Mapper) -> None:
+def test_what_a_sub_agent_says_is_said_of_it(mapper: Mapper) -> None:
     inner = {"parent_tool_use_id": "t0"}
     items = said(
         mapper,
@@ -270,10 +272,15 @@ def test_of_a_sub_agent_only_calls_and_results_are_said(mapper: Mapper) -> None:
         returned("t1", "out", **inner),
     )
 
-    assert items == [
-        ToolCalled(tool_call_id="t1", tool_name="Bash", input={}, inner=True),
+    words: list[Spoken] = [
+        TextSaid("b1", "inner words"),
+        BlockEnded("b1"),
+        ThoughtSaid("b2", "inner thought"),
+        BlockEnded("b2"),
+        ToolCalled(tool_call_id="t1", tool_name="Bash", input={}),
         ToolReturned(tool_call_id="t1", output="out"),
     ]
+    assert items == [AsideSaid("t0", word) for word in words]
 
 
 def ask(request_id: str, call_id: str | None) -> Frame:
@@ -351,8 +358,8 @@ def test_an_interrupt_is_not_an_error(mapper: Mapper, reason: str) -> None:
 
 def test_any_error_after_an_interrupt_is_the_interrupt(mapper: Mapper) -> None:
     """Field case 4.3."""
-    assert mapper.turn is not None
-    mapper.turn.interrupting = True
+    assert mapper.turns.prompted is not None
+    mapper.turns.prompted.interrupting = True
     items = said(mapper, state("running"), result("u1", is_error=True), state("idle"))
 
     assert items == [ended("interrupted")]

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.harness import TurnEnded, Used
-from scuba.harness.claude.frames import Result
+from scuba.harness.claude.frames import Frame, Result
 from scuba.harness.claude.mapping import Mapper
 from scuba.harness.claude.usage import Meter
-from tests.kit.claude_frames import frame, result, state, text, whole
+from tests.kit.claude_frames import frame, life, result, state, text, whole
 
 
 def of(total_cost_usd: object, **models: object) -> Result:
@@ -74,3 +74,26 @@ def test_it_is_said_just_before_the_end_of_its_turn(subtype: str) -> None:
     assert (used.cost_usd, used.model) == (0.5, "m")
     assert isinstance(ended, TurnEnded)
     assert ended.closes == is_error
+
+
+def task(subtype: str, **fields: object) -> Frame:
+    return frame("system", subtype=subtype, **fields)
+
+
+def test_a_session_for_one_turn_is_kept_for_the_tasks_it_left_and_for_whoever_waits() -> None:
+    """Closed after the last turn in hand, once nothing runs in background."""
+    mapper = Mapper(one_turn=True)
+    mapper.begin("p1", "u1")
+    running = task("background_tasks_changed", tasks=[{"task_id": "t1"}])
+    gone = task("background_tasks_changed", tasks=[])
+    first = mapper.map([state("running"), life("u1", "started"), running, result("u1")], 0.0)
+    said = mapper.map([task("task_notification", task_id="t1", status="completed"), gone], 0.0)
+    said += mapper.map([whole("m2", text("it is done"))], 0.0)
+    mapper.begin("p2", "u2")
+    woken = result("", origin={"kind": "task-notification"})
+    said += mapper.map([woken], 0.0)
+    last = mapper.map([life("u2", "started"), result("u2"), state("idle")], 0.0)
+    ends = [item for item in (*first, *said, *last) if isinstance(item, TurnEnded)]
+
+    assert [ended.closes for ended in ends] == [False, False, True]
+    assert ends[-1].prompt_id == "p2"
