@@ -3,7 +3,7 @@
 import logging
 from math import inf
 
-import msgspec
+from msgspec.structs import asdict, replace
 
 from actors.harness import AnySaid, TurnEnded, Used
 from actors.messages import SessionEnded
@@ -39,7 +39,10 @@ class Spending:
         for item in said:
             if isinstance(item, Used):
                 await self._journal.spend(self._thread_id, item.cost_usd)
-                extra = {"thread_id": self._thread_id, **msgspec.structs.asdict(item)}
+                rounded = replace(
+                    item, cost_usd=round(item.cost_usd, 6), duration_s=round(item.duration_s, 3)
+                )
+                extra = {"thread_id": self._thread_id, **asdict(rounded)}
                 logger.info("turn used", extra=extra)
         return tuple(
             self._told(item) for item in said if self._is_shown or not isinstance(item, Used)
@@ -48,7 +51,7 @@ class Spending:
     def _told(self, item: AnySaid) -> AnySaid:
         """Return how a turn ended; by the thread's budget if it was that which cut it."""
         if isinstance(item, TurnEnded) and item.code == "budget" and self.left_usd <= 0:
-            return msgspec.structs.replace(item, code=CODE, text=self._text())
+            return replace(item, code=CODE, text=self._text())
         return item
 
     def _text(self) -> str:
