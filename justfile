@@ -55,6 +55,11 @@ cover:
     coverage run -m pytest
     coverage report --show-missing --skip-covered
 
+# the tables of docs/configuration.md, from the settings themselves
+[group('dev')]
+docs:
+    python -m scuba.reference docs/configuration.md
+
 [group('dev')]
 fix:
     ruff check --fix .

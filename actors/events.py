@@ -198,6 +198,24 @@ class Notice(Value, frozen=True):
     text: str
 
 
+class Usage(Value, frozen=True, kw_only=True):
+    """What a run used, by the harness's own count."""
+
+    model: str | None = None
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cost_usd: float
+    duration_ms: int
+
+
+class DataUsage(Chunk, frozen=True, tag="data-usage"):
+    """What the run used; only where people asked for it (5.3.7)."""
+
+    data: Usage
+
+
 class DataNotice(Chunk, frozen=True, tag="data-notice"):
     """The chunk that carries a `Notice`."""
 
@@ -217,6 +235,7 @@ AnyChunk = (
     | ToolOutputError
     | ToolOutputDenied
     | DataNotice
+    | DataUsage
 )
 
 

@@ -74,6 +74,21 @@ class Told(Said, frozen=True, kw_only=True):
     text: str
 
 
+class Used(Said, frozen=True, kw_only=True):
+    """What the turn that ends next has used, as the harness counts it. Said before its end."""
+
+    model: str | None
+    """That said the last words."""
+    input_tokens: int = 0
+    """Neither read from a cache nor written to it."""
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float = 0.0
+    """At the prices that the harness knows; an account may pay others."""
+    duration_s: float = 0.0
+
+
 Spoken = (
     TextSaid
     | ThoughtSaid
@@ -83,6 +98,7 @@ Spoken = (
     | PermissionAsked
     | PermissionWithdrawn
     | Told
+    | Used
 )
 """What an agent says while it works, the main one or a sub-agent."""
 
@@ -136,6 +152,8 @@ class TurnEnded(Said, frozen=True, kw_only=True):
     tainted: bool = False
     """It failed, and what was said in this conversation before may be why: another may do better.
     Never for what would fail anywhere: no login, a limit, an overload, a budget."""
+    closes: bool = False
+    """The session takes no further turn: the next one resumes it, once it was closed."""
 
 
 AnySaid = Spoken | AsideBegan | AsideSaid | AsideEnded | TasksRunning | Woke | TurnEnded

@@ -10,6 +10,7 @@ from actors.clean import clean_text, fit, fit_text, pieces, plain
 from actors.events import (
     AnyChunk,
     DataNotice,
+    DataUsage,
     Draft,
     Notice,
     Opens,
@@ -27,6 +28,7 @@ from actors.events import (
     ToolOutputAvailable,
     ToolOutputDenied,
     ToolOutputError,
+    Usage,
     part,
 )
 from actors.harness import (
@@ -39,6 +41,7 @@ from actors.harness import (
     Told,
     ToolCalled,
     ToolReturned,
+    Used,
 )
 
 LIMIT_BYTES = 248 * 1024
@@ -126,6 +129,9 @@ class Outbound:
                     self._returned(item)
                 case Told(level=level, code=code, text=text):
                     self._tell(Notice(level, code, text))
+                case Used():
+                    self._say()
+                    self._emit(DataUsage(data=_usage(item)))
                 case _:
                     assert_never(item)
         self._say()
@@ -265,3 +271,15 @@ class Outbound:
     def _handed_over(self) -> list[Draft]:
         drafts, self._drafts = self._drafts, []
         return drafts
+
+
+def _usage(used: Used) -> Usage:
+    return Usage(
+        model=used.model,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cache_read_tokens=used.cache_read_tokens,
+        cache_write_tokens=used.cache_write_tokens,
+        cost_usd=round(used.cost_usd, 6),
+        duration_ms=round(used.duration_s * 1000),
+    )

@@ -5,6 +5,7 @@ Every method may be cancelled at any await; none holds a lock across one that a 
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from math import inf
 from typing import Literal, Protocol
 
 import msgspec
@@ -146,16 +147,16 @@ class Harness(Protocol):
         """For `run_started.agent`."""
         ...
 
-    @property
-    def model(self) -> str | None:
-        """As configured; None for the harness's own default."""
+    def model_of(self, thread_id: str) -> str | None:
+        """As configured for a thread; None for the harness's own default."""
         ...
 
     def open(
-        self, thread_id: str, resume: str | None
+        self, thread_id: str, resume: str | None, *, budget_usd: float = inf
     ) -> AbstractAsyncContextManager[HarnessSession]:
         """Start a session for a thread, resuming `resume` when given.
 
+        A turn with which all turns of the session cost more than `budget_usd` is stopped.
         Entering raises SessionFailed. Leaving ends the process tree, shielded, within 8 s.
         """
         ...
@@ -299,6 +300,14 @@ class Journal(Protocol):
 
     async def retire_session(self, thread_id: str, session_id: str, why: str) -> None:
         """Never resume this session of a thread again; its id stays on record, with the cause."""
+        ...
+
+    def spent_usd(self, thread_id: str) -> float:
+        """Return what a thread has cost so far."""
+        ...
+
+    async def spend(self, thread_id: str, cost_usd: float) -> None:
+        """Add to what a thread has cost."""
         ...
 
     def has_retired(self, thread_id: str) -> bool:

@@ -6,6 +6,7 @@ Its receiving task only starts things, so an interrupt is heard whatever ThreadA
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from math import inf
 
 import trio
 
@@ -27,6 +28,7 @@ from actors.messages import (
 from actors.places import Place
 from actors.ports import Harness, Journal, SessionFailed
 from actors.session import Live, ThreadSession
+from actors.spending import Spending
 from actors.turn import Teller, Turn
 
 logger = logging.getLogger(__name__)
@@ -63,14 +65,24 @@ class QueryActor:
         cooperative_s: float = 10.0,
         drain_s: float = 8.0,
         idle_s: float = 600.0,
+        budget_usd: float = inf,
+        shows_usage: bool = False,
     ) -> None:
         self._thread_id, self._own = thread_id, own_principal_id
         self._inbox, self._outbox = inbox, outbox
         self._harness, self._recall, self._fetch = harness, recall, fetch
         self._cooperative_s, self._drain_s = cooperative_s, drain_s
         self._teller = Teller(outbox)
+        self._spending = Spending(thread_id, journal, budget_usd=budget_usd, is_shown=shows_usage)
         self._session = ThreadSession(
-            thread_id, harness, journal, place, self._teller, self._lost, idle_s=idle_s
+            thread_id,
+            harness,
+            journal,
+            place,
+            self._teller,
+            self._lost,
+            self._spending,
+            idle_s=idle_s,
         )
         self._turn: Turn | None = None
         self._nursery: trio.Nursery
@@ -113,6 +125,9 @@ class QueryActor:
 
     async def _start(self, turn: Turn) -> None:
         """Give the harness the prompt, opening a session if there is none."""
+        if over := self._spending.over:
+            await self._teller.session_over(turn, over)
+            return
         failure: SessionFailed | None = None
         with turn.opening:
             try:

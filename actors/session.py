@@ -25,6 +25,7 @@ from actors.health import GIVEN_UP, Health
 from actors.messages import HarnessSaid, SessionEnded
 from actors.places import Place
 from actors.ports import Harness, HarnessSession, Journal, SessionFailed
+from actors.spending import Spending
 from actors.turn import Teller, Turn
 
 logger = logging.getLogger(__name__)
@@ -63,11 +64,13 @@ class ThreadSession:
         place: Place,
         teller: Teller,
         lost: Callable[[Turn], None],
+        spending: Spending,
         *,
         idle_s: float,
     ) -> None:
         self._thread_id, self._harness, self._journal = thread_id, harness, journal
         self._place, self._teller, self._lost, self._idle_s = place, teller, lost, idle_s
+        self._spending = spending
         self._health = Health()
         self._asked: set[str] = set()
         self._resting = trio.CancelScope()
@@ -175,7 +178,9 @@ class ThreadSession:
         self._gone = trio.Event()
         with trio.CancelScope() as scope:
             try:
-                async with self._harness.open(self._thread_id, resume) as session:
+                left_usd = self._spending.left_usd
+                opened = self._harness.open(self._thread_id, resume, budget_usd=left_usd)
+                async with opened as session:
                     live = self.live = Live(session, scope, turn, resume)
                     live.needs_history = self._journal.has_retired(self._thread_id)
                     task_status.started(live)
@@ -211,7 +216,10 @@ class ThreadSession:
         """
         session, remembered = live.session, None
         try:
-            while (said := await self._heard(live)) is not None:
+            while (heard := await self._heard(live)) is not None:
+                if closes := _closes(live.turn, heard):
+                    self.live = None  # before anybody can have the next turn begin on it
+                said = await self._spending.count(heard)
                 if self._is_given_up(live, said):
                     await self._give_up(live, said)
                     return
@@ -219,6 +227,8 @@ class ThreadSession:
                 if session.session_id != remembered:
                     remembered = session.session_id
                     await self._journal.remember_session(self._thread_id, remembered)
+                if closes:
+                    return
         finally:
             self.live = None  # closing takes a while, and no turn may begin on it
 
@@ -302,3 +312,10 @@ class ThreadSession:
 
     def _ids(self) -> dict[str, str]:
         return {"thread_id": self._thread_id}
+
+
+def _closes(turn: Turn, said: tuple[AnySaid, ...]) -> bool:
+    """Return whether the session takes no further turn, and has none in hand."""
+    ends = [item for item in said if isinstance(item, TurnEnded)]
+    is_over = turn.ended.is_set() or turn.prompt_id in {ended.prompt_id for ended in ends}
+    return is_over and any(ended.closes for ended in ends)

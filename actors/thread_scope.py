@@ -72,6 +72,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions that are open at once, those included that wait for a person or rest."""
     archive_s: float = inf
     """The thread of a sub-agent that is done is archived after so long, if nobody spoke there."""
+    budget_usd: float = inf
+    """What a thread may cost."""
+    shows_usage: bool = False
+    """What a run used is said on the thread."""
     grace_s: float = 6.0
     """When scuba stops, a turn that works may go on so long before it is interrupted."""
 
@@ -260,6 +264,8 @@ class ThreadScope:
             cooperative_s=policy.cooperative_s,
             drain_s=policy.drain_s,
             idle_s=policy.idle_s,
+            budget_usd=policy.budget_usd,
+            shows_usage=policy.shows_usage,
         ).run()
 
     async def _approvals(
@@ -282,6 +288,7 @@ class ThreadScope:
     ) -> ThreadActor:
         outside, policy = self._outside, self._outside.policy
         harness = outside.harness
+        model = harness.model_of(self.granted.thread_id)
         return ThreadActor(
             self.granted,
             inbox,
@@ -293,7 +300,7 @@ class ThreadScope:
             self._shared.owners,
             self._ids,
             own_principal_id=policy.own_principal_id,
-            agent=Agent(name=policy.own_principal_id, harness=harness.name, model=harness.model),
+            agent=Agent(name=policy.own_principal_id, harness=harness.name, model=model),
             archive_s=policy.archive_s,
             policy=policy.backlog if self._is_first_life else after_crash(policy.backlog),
             rules=policy.input,

@@ -24,6 +24,7 @@ from actors.thread_scope import Policy
 from scuba import bot, descriptors, log
 from scuba.bubble.http import BubbleClient
 from scuba.census import Counters
+from scuba.claude_settings import claude_settings
 from scuba.harness.claude.environment import scrub_environment
 from scuba.harness.claude.settings import ClaudeSettings
 from scuba.harness.processes import INIT, reap_orphans
@@ -47,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 SCRIPTED = "scripted"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
-SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSWORD|AUTHORIZATION", re.IGNORECASE)
 Announce = Callable[[Local], None]
 
 
@@ -87,9 +88,10 @@ async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], S
     bubble = settings.bubble
     rereading = Rereading(settings, load, dict(os.environ))
     token = rereading.token()
-    for name, value in settings.claude.env.items():
-        if SECRET_NAME.search(name):
-            log.register_secret(value)
+    for told in (settings.claude, *settings.threads.values()):
+        for name, value in told.given():
+            if SECRET_NAME.search(name):
+                log.register_secret(value)
     secret = bubble.token.env if isinstance(bubble.token, TokenRef) else None
     withheld = frozenset({secret} if secret else ())
     scrub_environment(withheld)
@@ -113,9 +115,11 @@ async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], S
         archive_s=inf if (after_s := settings.subthreads.archive_after) is None else after_s,
         max_live=settings.sessions.max_live,
         max_processes=settings.sessions.max_processes,
+        budget_usd=settings.budget.per_thread_usd or inf,
+        shows_usage=settings.usage.show,
     )
     with hold_state_dir(bot_state_dir(settings, os.environ)) as state_dir:
-        claude = _claude_settings(settings, state_dir, withheld)
+        claude = claude_settings(settings, state_dir, withheld)
         client = BubbleClient(
             bubble.url,
             token,
@@ -216,7 +220,10 @@ async def _model(options: LocalOptions) -> AsyncGenerator[ClaudeSettings]:
     """Yield how Claude Code is run; for the scripted model, serve it as long as the block runs."""
     state_dir, cwd = options.state_dir, options.cwd
     if options.model != SCRIPTED:
-        yield ClaudeSettings(cwd=cwd, state_dir=state_dir, model=options.model)
+        mode = options.permission_mode
+        yield ClaudeSettings(
+            cwd=cwd, state_dir=state_dir, model=options.model, permission_mode=mode
+        )
         return
     async with trio.open_nursery() as nursery:
         url = await nursery.start(serve_scripted)
@@ -225,7 +232,14 @@ async def _model(options: LocalOptions) -> AsyncGenerator[ClaudeSettings]:
             "ANTHROPIC_API_KEY": API_KEY,
             "NO_PROXY": "127.0.0.1,localhost",
         }
-        yield ClaudeSettings(cwd=cwd, state_dir=state_dir, model=MODEL, env=env, use_login=False)
+        yield ClaudeSettings(
+            cwd=cwd,
+            state_dir=state_dir,
+            model=MODEL,
+            permission_mode=options.permission_mode,
+            env=env,
+            use_login=False,
+        )
         nursery.cancel_scope.cancel()
 
 
@@ -239,23 +253,6 @@ def _mind_the_limit(sessions: int) -> None:
             sessions,
             needed,
         )
-
-
-def _claude_settings(
-    settings: Settings, state_dir: Path, withheld: frozenset[str]
-) -> ClaudeSettings:
-    claude = settings.claude
-    return ClaudeSettings(
-        cwd=Path(claude.cwd) if claude.cwd else Path.cwd(),
-        state_dir=state_dir,
-        model=claude.model,
-        cli_path=Path(claude.cli_path) if claude.cli_path else None,
-        setting_sources=claude.setting_sources,
-        system_prompt_append=claude.system_prompt_append,
-        permission_mode=claude.permission_mode,
-        env=claude.env,
-        withheld=withheld,
-    )
 
 
 @asynccontextmanager

@@ -66,6 +66,7 @@ async def run(
     When the server's log turns out to be another one, the bot begins anew in it (8.5). Raises
     IdentityRefused, ConfigError or ScubaError when no further try makes sense.
     """
+    _warn_of_bypass(bot.claude)
     become_subreaper()
     started = Once(task_status)
     logger.info("%s", bot.policy.input)
@@ -79,6 +80,14 @@ async def run(
             while await _in_one_log(bot, harness, stop, started):
                 logger.info("beginning anew in the other log")
             nursery.cancel_scope.cancel()
+
+
+def _warn_of_bypass(claude: ClaudeSettings) -> None:
+    for thread_id, told in {"every thread": claude, **claude.threads}.items():
+        if told.permission_mode == "bypassPermissions":
+            logger.warning(
+                "on %s every tool runs without anybody's yes: bypassPermissions is on", thread_id
+            )
 
 
 async def _in_one_log(bot: Bot, harness: ClaudeHarness, stop: trio.Event, started: Once) -> bool:

@@ -88,6 +88,8 @@ def against(value: object, type_: type) -> list[Mistake]:
 
 def _check(value: object, kind: inspect.Type, path: str) -> Iterable[Mistake]:
     match kind:
+        case inspect.Metadata(type=inner):
+            yield from _check(value, inner, path)
         case inspect.UnionType(types=members):
             yield from _check_union(value, members, path)
         case inspect.StructType():
@@ -97,7 +99,7 @@ def _check(value: object, kind: inspect.Type, path: str) -> Iterable[Mistake]:
                 yield from _check(item, item_type, f"{path}[{index}]")
         case inspect.DictType(value_type=value_type) if isinstance(value, dict):
             for name, item in cast(dict[str, object], value).items():
-                yield from _check(item, value_type, f"{path}.{_plain(name)}")
+                yield from _check(item, value_type, f"{path}.{plain(name)}")
         case inspect.AnyType():
             return
         case inspect.LiteralType(values=values):
@@ -108,12 +110,17 @@ def _check(value: object, kind: inspect.Type, path: str) -> Iterable[Mistake]:
 
 def _check_union(value: object, members: tuple[inspect.Type, ...], path: str) -> Iterable[Mistake]:
     """Blame the value under the member whose kind it has; else name what would do."""
+    others = [member for member in members if _shape(member) is not None]
     for member in members:
-        is_whole = isinstance(member, inspect.FloatType) and _kind_of(value) is int
+        if isinstance(member, inspect.LiteralType) and len(others) > 1 and value in member.values:
+            return
+        if isinstance(member, inspect.LiteralType) and len(others) > 1:
+            continue  # a list or a number would do as well
+        is_whole = _shape(member) is float and _kind_of(value) is int
         if _shape(member) is _kind_of(value) or is_whole:
             yield from _check(value, member, path)
             return
-    wanted = " or ".join(_name(member) for member in members if _shape(member) is not None)
+    wanted = " or ".join(map(_name, others))
     yield path, f"must be {wanted}, not {_describe(value)}"
 
 
@@ -124,7 +131,7 @@ def _check_struct(value: object, kind: inspect.StructType, path: str) -> Iterabl
     fields = {field.encode_name: field for field in kind.fields}
     names = cast(dict[str, object], value)
     for name, item in names.items():
-        place = f"{path}.{_plain(name)}" if path else _plain(name)
+        place = f"{path}.{plain(name)}" if path else plain(name)
         if name in fields:
             yield from _check(item, fields[name].type, place)
         else:
@@ -190,6 +197,8 @@ def _nearest(name: str, names: Iterable[str]) -> str:
 def _shape(kind: inspect.Type) -> type | None:
     """Return the Python type of the JSON that a kind is written as; None for null."""
     match kind:
+        case inspect.Metadata(type=inner):
+            return _shape(inner)
         case inspect.BoolType():
             return bool
         case inspect.IntType():
@@ -211,6 +220,8 @@ def _kind_of(value: object) -> type | None:
 
 
 def _name(kind: inspect.Type) -> str:
+    if isinstance(kind, inspect.LiteralType):
+        return " or ".join(map(_quote, sorted(map(str, kind.values))))
     return dict(_KINDS).get(_shape(kind) or type(None), "null")
 
 
@@ -227,6 +238,6 @@ def _quote(text: str) -> str:
     return json.dumps(text if len(text) <= 60 else text[:60] + "…")
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """Return a name as it can stand in a path: quoted unless it is a simple word."""
     return name if re.fullmatch(r"[\w$-]{1,60}", name, re.ASCII) else _quote(name)

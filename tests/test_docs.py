@@ -3,12 +3,16 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from msgspec import inspect
 
+from scuba import mistakes, reference
 from scuba.cli.root import COMMANDS
+from scuba.harness.claude.failures import TEXTS
+from scuba.reference_examples import BOT, SERVER
 from scuba.server.settings import ServerSettings
 from scuba.settings import Settings
 
@@ -17,75 +21,86 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
-def keys(kind: inspect.Type, path: str = "") -> Iterator[tuple[str, inspect.Field]]:
-    """Yield the path of every key of the settings."""
-    if isinstance(kind, inspect.UnionType):
-        for member in kind.types:
-            yield from keys(member, path)
-    if isinstance(kind, inspect.VarTupleType):
-        yield from keys(kind.item_type, f"{path}[]")
-    if not isinstance(kind, inspect.StructType):
-        return
-    for field in kind.fields:
-        place = f"{path}.{field.encode_name}" if path else field.encode_name
-        inner = list(keys(field.type, place))
-        if not inner or not isinstance(field.type, inspect.StructType):
-            yield place, field
-        yield from inner
+CONFIGURATION = DOCS / "configuration.md"
 
 
-BOT = list(keys(inspect.type_info(Settings)))
-SERVER = list(keys(inspect.type_info(ServerSettings)))
+def fields(kind: inspect.Type) -> Iterator[str]:
+    """Yield the name of every key of the settings, wherever it stands."""
+    match kind:
+        case inspect.UnionType(types=members):
+            for member in members:
+                yield from fields(member)
+        case inspect.VarTupleType(item_type=inner) | inspect.DictType(value_type=inner):
+            yield from fields(inner)
+        case inspect.StructType(fields=inside):
+            for field in inside:
+                yield field.encode_name
+                yield from fields(field.type)
+        case _:
+            pass
 
 
-def documented(chapter: str) -> dict[str, str]:
-    """Return what a chapter of docs/configuration.md gives as default of each key."""
-    text = (DOCS / "configuration.md").read_text().partition(f"\n## {chapter}\n")[2]
-    rows = re.findall(r"^\| `([\w.\[\]]+)` \| (.*?) \| ", text.partition("\n## ")[0], re.M)
-    return dict(rows)
+def test_the_page_of_the_settings_is_what_they_make_it() -> None:
+    """When this fails: `just docs`."""
+    assert CONFIGURATION.read_text() == reference.page(CONFIGURATION.read_text())
 
 
-@pytest.mark.parametrize(("chapter", "known"), [("A bot", BOT), ("A server", SERVER)])
-def test_every_key_is_documented_and_none_is_invented(
-    chapter: str, known: list[tuple[str, inspect.Field]]
+@pytest.mark.parametrize("struct", [Settings, ServerSettings])
+def test_every_key_has_its_row(struct: type[msgspec.Struct]) -> None:
+    told = reference.keys(struct)
+
+    assert {row.path.rpartition(".")[2] for row in told} == set(fields(inspect.type_info(struct)))
+    page = CONFIGURATION.read_text()
+    shown = [f"| `{row.path}` | " in page or f"#### `{row.path}`\n" in page for row in told]
+    assert all(shown)
+    assert [row.path for row in told if not re.search(r"[.)`]$", row.text)] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "takes", "default"),
+    [
+        ("bubble.url", "text", "needed"),
+        ("approvals.expirySeconds", "seconds, more than 0", "none"),
+        ("sessions.idleHibernate", "seconds, from 1", "`600`"),
+        ("backlog.maxReplay", "events, from 0 to 1,000", "`50`"),
+        ("claude.maxBudgetUsd", "US dollars, more than 0", "none"),
+        ("claude.settingSources", "list: `local`, `project`, `user`", '`["project"]`'),
+        ("journal.synchronous", "`full`, `normal`", '`"normal"`'),
+        ("limits.eventBytes", "bytes, from 1,024 to 1,073,741,824", "`262144`"),
+        ("limits.failedLogins.perSecond", "a second, more than 0 to 1,000,000", "`0.3333`"),
+        ("seed.principals[].kind", "`bot`, `system`, `user`", "needed"),
+    ],
+)
+def test_a_row_tells_unit_bounds_and_default(path: str, takes: str, default: str) -> None:
+    rows = {row.path: row for row in [*reference.keys(Settings), *reference.keys(ServerSettings)]}
+
+    assert (rows[path].takes, rows[path].default) == (takes, default)
+
+
+@pytest.mark.parametrize(
+    ("struct", "examples", "needed"),
+    [(Settings, BOT, {"bubble": BOT["bubble"]}), (ServerSettings, SERVER, {})],
+)
+def test_every_section_has_an_example_that_would_be_taken(
+    struct: type[msgspec.Struct], examples: dict[str, Any], needed: dict[str, Any]
 ) -> None:
-    assert set(documented(chapter)) == {path for path, _ in known}
+    for name, example in examples.items():
+        assert mistakes.against({**needed, name: example}, struct) == []
 
 
-@pytest.mark.parametrize(("path", "field"), BOT, ids=lambda value: str(value)[:40])
-def test_the_documented_default_of_a_bot_is_the_real_one(path: str, field: inspect.Field) -> None:
-    assert is_told(documented("A bot")[path], field)
+def told_codes() -> set[str]:
+    """Return every code of a notice that the sources name."""
+    named = r"""(?:code=|SessionFailed\(\s*|Notice\("\w+", |^CODE = )"([a-z]+_[a-z_]+|\w+ing)\""""
+    sources = [*(ROOT / "actors").glob("*.py"), *(ROOT / "scuba" / "harness").rglob("*.py")]
+    found = {code for path in sources for code in re.findall(named, path.read_text(), re.M)}
+    return found | set(TEXTS)
 
 
-@pytest.mark.parametrize(("path", "field"), SERVER, ids=lambda value: str(value)[:40])
-def test_the_documented_default_of_a_server_is_the_real_one(
-    path: str, field: inspect.Field
-) -> None:
-    told = documented("A server")[path]
-    if path.startswith("limits."):
-        assert told == f"`{round(default_limit(path), 4)}`".replace(".0`", "`")
-    else:
-        assert is_told(told, field)
+def test_every_code_of_a_notice_is_explained() -> None:
+    text = (DOCS / "operations.md").read_text()
 
-
-def default_limit(path: str) -> float:
-    """Return what the server takes without a file; a rate's own fields have no default."""
-    value: object = ServerSettings()
-    for name in path.split("."):
-        value = getattr(value, re.sub("([A-Z])", r"_\1", name).lower())
-    assert isinstance(value, int | float)
-    return value
-
-
-def is_told(told: str, field: inspect.Field) -> bool:
-    """Tell whether a table's cell says what a field's default is."""
-    if field.required:
-        return told == "needed"
-    if field.default is msgspec.NODEFAULT:
-        return told == "`{}`"
-    if field.default is None:
-        return not told.startswith("`") or told.startswith(("`$", "`bubble.db`"))
-    return told == f"`{msgspec.json.encode(field.default).decode().removesuffix('.0')}`"
+    assert len(told_codes()) > 30
+    assert sorted(code for code in told_codes() if f"`{code}`" not in text) == []
 
 
 def test_every_command_stands_in_the_readme_or_the_changelog() -> None:

@@ -20,6 +20,7 @@ from scuba.settings import (
     CONFIG_NAME,
     Level,
     LocalOptions,
+    PermissionMode,
     Settings,
     load_settings,
     local_state_dir,
@@ -33,6 +34,7 @@ def local(
     state_dir: str | None,
     model: str | None,
     cwd: str | None,
+    permission_mode: str | None,
     ready_file: str | None,
     pretty: bool | None,
     level: str | None,
@@ -46,6 +48,7 @@ def local(
         ready_file=Path(ready_file).absolute() if ready_file else None,
         pretty=_for_people(pretty),
         level=cast(Level, level or "info"),
+        permission_mode=cast(PermissionMode, permission_mode or "default"),
     )
     log.configure(options.level, pretty=options.pretty)
     from scuba.app import run_local
@@ -57,12 +60,15 @@ def local(
     run_in_trio(partial(run_local, options, announce))
 
 
-@click.command()
-@click.option(
+config_option = click.option(
     "--config",
     type=click.Path(path_type=Path),
     help=f"The settings. Default: {CONFIG_NAME} in this directory.",
 )
+
+
+@click.command()
+@config_option
 @click.option("--check", is_flag=True, help="Only say whether the settings are right.")
 @ready_options
 def run(
@@ -74,11 +80,13 @@ def run(
     another principal; 78 the settings are wrong.
     """
     told = readiness(os.environ, file=ready_file and ready_file.absolute(), fd=notify_fd)
-    path = config or _found_config()
-    settings = load_settings(path)
+    path = config or found_config()
+    settings = load_settings(path, os.environ, needs_token=True)
     log.register_secret(resolve_token(settings.bubble.token, os.environ))
     if check:
-        click.echo(f"{path} is right: {settings.bubble.principal_id} on {settings.bubble.url}")
+        from scuba.cli.check import summary
+
+        click.echo("\n".join(summary(path, settings)))
         return
     log.configure(settings.logger.level, pretty=settings.logger.pretty)
     _run_bot(settings, told, partial(load_settings, path.absolute()))
@@ -98,7 +106,8 @@ def _for_people(pretty: bool | None) -> bool:
     return sys.stdout.isatty() if pretty is None else pretty
 
 
-def _found_config() -> Path:
+def found_config() -> Path:
+    """Return the configuration of this directory. Raises ConfigError when there is none."""
     path = Path(CONFIG_NAME)
     if not path.exists():
         raise ConfigError(

@@ -159,12 +159,25 @@ def _block(event: Envelope, chunk: _Chunk) -> Iterator[tuple[str, Style]]:
             yield f"  error: {_indented(chunk.error_text or '')}", "error"
         case "data-notice" if isinstance(chunk.data, dict):
             yield from _notice(chunk.data)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  # any JSON
+        case "data-usage" if isinstance(chunk.data, dict):
+            yield from _usage(chunk.data)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  # any JSON
         case "file":
             yield f"  file: {_safe(chunk.filename or chunk.media_type or '')}", "quiet"
         case "source-url":
             yield f"  source: {_safe(chunk.url or '')}", "quiet"
         case _:
             return
+
+
+def _usage(data: dict[str, Any]) -> Iterator[tuple[str, Style]]:
+    """Tell what a run used: what went into the model, from a cache or not, and what came out."""
+    names = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens", "costUsd")
+    told = [data.get(name, 0) for name in names]
+    if all(isinstance(one, int | float) for one in told):
+        *into, out, cost_usd = told
+        model = data.get("model")
+        who = f"{_safe(model)}: " if isinstance(model, str) else ""
+        yield f"  {who}{sum(into):,} tokens in, {out:,} out, {cost_usd:.4f} US dollars", "quiet"
 
 
 def _notice(data: dict[str, Any]) -> Iterator[tuple[str, Style]]:

@@ -11,8 +11,13 @@ from scuba import __version__
 PORT = 7437
 """Where a local scuba listens unless it is told otherwise."""
 
+DANGEROUS = "bypassPermissions"
+MODES = ("default", "acceptEdits", "plan", "dontAsk", DANGEROUS)
+"""As `scuba.settings` has them, which takes time to import; a test keeps the two in step."""
+
 COMMANDS = {
     "run": ("scuba.cli.daemons", "Run only the bot, on a server elsewhere."),
+    "check": ("scuba.cli.check", "Say whether the settings of a bot are right."),
     "serve": ("scuba.cli.serve", "Run only the server."),
     "store": ("scuba.cli.store", "Look after a server's store."),
     "service": ("scuba.cli.service", "Write a service for s6, runit or systemd."),
@@ -104,6 +109,16 @@ def port_option(command: Any) -> Any:  # noqa: ANN401  # as above
     help="Where the agent's tools work. Default: here.",
 )
 @click.option(
+    "--permission-mode",
+    type=click.Choice(MODES),
+    help="Whether the agent asks before it runs a tool. Default: default, it asks on the thread.",
+)
+@click.option(
+    "--allow-dangerous-bypass",
+    is_flag=True,
+    help="Allow --permission-mode bypassPermissions: every tool then runs unasked.",
+)
+@click.option(
     "--ready-file",
     type=click.Path(dir_okay=False),
     help="Written, for its owner only, once everything works.",
@@ -117,6 +132,8 @@ def root(
     state_dir: str | None,
     model: str | None,
     cwd: str | None,
+    permission_mode: str | None,
+    allow_dangerous_bypass: bool,
     ready_file: str | None,
     pretty: bool | None,
     level: str | None,
@@ -128,6 +145,12 @@ def root(
     if ctx.invoked_subcommand is not None:
         _refuse_stray_options(ctx)
         return
+    if permission_mode == DANGEROUS and not allow_dangerous_bypass:
+        raise click.UsageError(
+            f"--permission-mode {DANGEROUS} lets every tool run unasked; "
+            "add --allow-dangerous-bypass if that is what you want",
+            ctx,
+        )
     from scuba.cli.daemons import local
 
     local(
@@ -135,6 +158,7 @@ def root(
         state_dir=state_dir,
         model=model,
         cwd=cwd,
+        permission_mode=permission_mode,
         ready_file=ready_file,
         pretty=pretty,
         level=level,

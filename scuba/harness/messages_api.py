@@ -120,9 +120,10 @@ class Sleep(msgspec.Struct, frozen=True):
 
 
 class Fail(msgspec.Struct, frozen=True):
-    """The API's error instead of a reply, or in the middle of one."""
+    """The API's error instead of a reply, or in the middle of one; its message, if told."""
 
     status: int
+    message: str | None = None
 
 
 Spoken = Say | Think | Call
@@ -168,7 +169,7 @@ def stream(reply: Reply, model: str, tokens_in: int) -> Iterator[Frame | Sleep]:
             continue
         yield from last
         if isinstance(step, Fail):
-            yield error_body(step.status)
+            yield error_body(step.status, step.message)
             return
         yield from _block_frames(index, step)
         last = [{"type": "content_block_stop", "index": index}]

@@ -102,10 +102,11 @@ def _plain_step(word: str, argument: str) -> Step:
         case "sleep":
             return Sleep(_seconds(argument))
         case "error":
-            if argument not in map(str, ERROR_TYPES):
+            status, _, message = argument.partition(" ")
+            if status not in map(str, ERROR_TYPES):
                 known = ", ".join(map(str, ERROR_TYPES))
                 raise ScriptError(f"%%error needs one of {known}, not {argument!r}")
-            return Fail(int(argument))
+            return Fail(int(status), message.strip() or None)
         case "recall":
             return RECALL
         case "attached":

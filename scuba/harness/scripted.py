@@ -74,7 +74,7 @@ async def _messages(http: HttpRequest) -> Response:
         await _silence(http.receive, reply[0].seconds)
         reply = reply[1:]
     if isinstance(reply[0], Fail):
-        return _error(reply[0].status)
+        return _error(reply[0].status, reply[0].message)
     if request.stream:
         return _Stream(stream(reply, request.model, len(body) // 4))
     return await _at_once(http, reply, request.model, len(body) // 4)
@@ -97,7 +97,7 @@ def _error(status: int, message: str | None = None) -> Response:
 async def _at_once(http: HttpRequest, reply: Reply, model: str, tokens_in: int) -> Response:
     for step in reply:
         if isinstance(step, Fail):
-            return _error(step.status)
+            return _error(step.status, step.message)
         if isinstance(step, Sleep):
             await _silence(http.receive, step.seconds)
     return JSONResponse(whole(reply, model, tokens_in))

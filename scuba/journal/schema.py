@@ -42,6 +42,12 @@ MIGRATIONS = (
         session_id TEXT NOT NULL, why TEXT NOT NULL, retired_at TEXT NOT NULL
     );
     """,
+    # 5
+    """
+    CREATE TABLE spent (
+        thread_id TEXT PRIMARY KEY, cost_usd REAL NOT NULL
+    ) WITHOUT ROWID;
+    """,
 )
 """Step n brings version n - 1 to n. A step that was shipped never changes."""
 

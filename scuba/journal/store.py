@@ -51,6 +51,10 @@ _RETIRE = """
     INSERT INTO retired_sessions (thread_id, session_id, why, retired_at)
     VALUES (?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))
 """
+_SPEND = """
+    INSERT INTO spent VALUES (?, ?) ON CONFLICT (thread_id) DO UPDATE
+    SET cost_usd = cost_usd + excluded.cost_usd RETURNING cost_usd
+"""
 _LAND = "DELETE FROM unsent WHERE thread_id = ? AND key = ?"
 _ASIDE = {
     "runs": "json_object('runId', run_id, 'promptId', prompt_id, 'throughSeq', through_seq)",
@@ -76,6 +80,10 @@ class SqliteJournal:
             for thread_id, session_id in connection.execute("SELECT * FROM sessions")
         }
         self._retired = {str(row[0]) for row in connection.execute(_threads_of("retired_sessions"))}
+        self._spent = {
+            str(thread_id): float(cost_usd)
+            for thread_id, cost_usd in connection.execute("SELECT * FROM spent")
+        }
         self._marked = {
             str(row[0]) for table in _ASIDE for row in connection.execute(_threads_of(table))
         }
@@ -195,6 +203,20 @@ class SqliteJournal:
     def has_retired(self, thread_id: str) -> bool:
         """Return whether a thread's session was retired, and none has taken its place."""
         return thread_id in self._retired and thread_id not in self._sessions
+
+    # --- cost ----------------------------------------------------------------------------------
+
+    def spent_usd(self, thread_id: str) -> float:
+        """Return what a thread has cost so far."""
+        return self._spent.get(thread_id, 0.0)
+
+    async def spend(self, thread_id: str, cost_usd: float) -> None:
+        """Add to what a thread has cost."""
+
+        def work(connection: sqlite3.Connection) -> float:
+            return float(connection.execute(_SPEND, (thread_id, cost_usd)).fetchall()[0][0])
+
+        self._spent[thread_id] = await self._write(work)
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         # Not abandoned on cancel: a write that began is finished before its caller goes on.

@@ -31,24 +31,39 @@ class SeedIdentity(Section, frozen=True, kw_only=True):
     """How an issuer calls a principal (2.2)."""
 
     issuer: NonEmpty
+    """The issuer, as in `oidc.issuer`."""
     subject: NonEmpty
+    """Its `sub`."""
 
 
 class SeedPrincipal(Section, frozen=True, kw_only=True):
     """A principal (2.1), its first token, and who else vouches for it."""
 
     principal_id: PrincipalId
+    """The id."""
     kind: wire.PrincipalKind
+    """`user`, `bot` or `system`."""
     display_name: str | None = None
+    """What people read."""
     avatar_url: str | None = None
+    """A picture."""
     email: str | None = None
+    """An address."""
     discoverable: bool | None = None
+    """Whether everybody finds it. When absent: a user is found."""
     open_to_invites: bool | None = None
+    """Whether everybody may add it to a thread. When absent: a user may."""
     owner_principal_ids: tuple[PrincipalId, ...] = ()
+    """Its owners."""
     created_at: str | None = None
+    """Since when it is there. The first start when absent."""
     disabled_at: str | None = None
+    """It is there, and may do nothing."""
     initial_token: TokenSource | None = None
+    """Its first token: `bubble_agent_` of a bot, `bubble_user_` of a user, and 43 letters of
+    base64url."""
     identities: tuple[SeedIdentity, ...] = ()
+    """What issuers call it."""
 
     def __repr__(self) -> str:
         """Return what may be shown: never the token."""
@@ -71,8 +86,11 @@ class SeedTarget(Section, frozen=True, kw_only=True):
     """What a grant is on (3.1)."""
 
     type: Literal["system", "thread", "principal"]
+    """`system`, `thread` or `principal`."""
     thread_id: str | None = None
+    """The thread, for a target of that type."""
     principal_id: str | None = None
+    """The principal, for a target of that type."""
 
     def target(self) -> wire.Target:
         """Return it as it stands on the wire."""
@@ -84,17 +102,24 @@ class SeedGrant(Section, frozen=True, kw_only=True):
 
     target: SeedTarget
     principal_id: PrincipalId
+    """Who gets the role."""
     role: Role
+    """On a thread any [role](protocol.md#3-authority); else `owner`."""
 
 
 class SeedEvent(Section, frozen=True, kw_only=True):
     """One event as its author sent it (5.1)."""
 
     type: NonEmpty
+    """As in [an append](protocol.md#6-appending); what only the server makes, it makes."""
     principal_id: PrincipalId
+    """Who said it; a role that allows it has to be in `authz`."""
     run_id: str | None = None
+    """The run or message. A `message_part` needs one here."""
     payload: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    """As in an append."""
     key: str | None = None
+    """As in an append."""
 
     def new(self) -> wire.NewEvent:
         """Return it as it is appended."""
@@ -106,17 +131,24 @@ class SeedThread(Section, frozen=True, kw_only=True):
     """A thread with what was said on it."""
 
     thread_id: str
+    """The id; of a subthread its parent's and `.sub-xxxxx-yyy`."""
     parent_thread_id: str | None = None
+    """The thread above."""
     title: str | None = None
+    """What people read."""
     events: tuple[SeedEvent, ...] = ()
+    """What was said on it."""
 
 
 class Seed(Section, frozen=True, kw_only=True):
     """Whom and what a server has from its first start on."""
 
     principals: tuple[SeedPrincipal, ...] = ()
+    """Who is there."""
     authz: tuple[SeedGrant, ...] = ()
+    """Who may do what: grants."""
     threads: tuple[SeedThread, ...] = ()
+    """What threads there are."""
 
 
 def seed_mistakes(seed: Seed, limits: wire.Limits) -> Iterator[Mistake]:

@@ -204,6 +204,20 @@ async def a_session_that_fails_alike(bot: Bot) -> None:
         await still()
 
 
+async def a_budget_that_is_used_up(bot: Bot) -> None:
+    for text in ("one", "two"):
+        bot.log.say(ROOM, text)
+        await still()
+
+
+def dear(bot: Bot) -> None:
+    def prepare(session: FakeSession) -> None:
+        session.costs_usd = 3.0
+
+    bot.policy = Policy(own_principal_id=BOT, budget_usd=2.0, shows_usage=True)
+    bot.harness.prepare = prepare
+
+
 async def a_thread_that_is_parked(bot: Bot) -> None:
     window, unsent = bot.log.window, dict(bot.journal.unsent[ROOM])
 
@@ -403,6 +417,7 @@ PREPARED: dict[Story, Callable[[Bot], None]] = {
     a_beginning_that_nobody_saw: half_is_history,
     a_message_from_before: said_before,
     a_thread_that_is_parked: left_by_a_death,
+    a_budget_that_is_used_up: dear,
 }
 
 STORIES = [
@@ -425,6 +440,7 @@ STORIES = [
     another_session_than_asked_for,
     another_session_that_worked,
     a_session_that_fails_alike,
+    a_budget_that_is_used_up,
     a_thread_that_is_parked,
     a_server_that_is_away,
     a_bug_in_the_harness,

@@ -4,7 +4,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from actors.harness import PermissionAsked
+from actors.harness import PermissionAsked, TasksRunning, Woke
 from actors.thread_scope import Policy
 from tests.kit.bot import Bot, bot_in_room
 from tests.kit.fakes import BOT, FakeSession
@@ -37,6 +37,62 @@ async def test_a_session_that_rested_for_long_is_closed_and_resumed_by_the_next_
 
         assert bot.harness.resumed == [None, "session-1"]
         assert bot.log.text("thr_a") == "echo: oneecho: twoecho: three"
+
+
+async def test_a_session_for_one_turn_is_closed_before_the_next_begins(
+    autojump_clock: MockClock,
+) -> None:
+    """And what waited for the end of the turn is answered by the session resumed."""
+
+    def for_one(session: FakeSession) -> None:
+        assert bot.harness.live == []
+        session.is_for_one, session.echoes = True, False
+
+    bot = Bot()
+    bot.harness.prepare = for_one
+    bot.harness.closing_s = 3
+    async with bot_in_room(bot):
+        bot.log.say("thr_a", "one")
+        await trio.testing.wait_all_tasks_blocked()
+        bot.log.say("thr_a", "two")
+        bot.harness.of("thr_a").end()
+        await trio.sleep(4)
+        bot.harness.of("thr_a").end()
+        await bot.until_finished(2)
+        await trio.sleep(4)
+
+        assert bot.harness.live == []
+        assert bot.harness.resumed == [None, "session-1"]
+        assert [session.prompts[0][1] for session in bot.harness.sessions] == ["one", "two"]
+
+
+async def test_a_session_that_closes_is_kept_for_the_turn_that_it_was_given_meanwhile(
+    autojump_clock: MockClock,
+) -> None:
+    """It was woken, and the end of that turn is no reason to lose the prompt that waits."""
+    bot = Bot()
+    bot.harness.prepare = quiet
+    async with bot_in_room(bot):
+        bot.log.say("thr_a", "one")
+        await trio.testing.wait_all_tasks_blocked()
+        session = bot.harness.of("thr_a")
+        session.say(TasksRunning(1))
+        session.end()
+        await bot.until_finished(1)
+        session.say(Woke("woken-1", "task-1"))
+        bot.log.say("thr_a", "two")
+        await trio.testing.wait_all_tasks_blocked()
+        session.is_for_one = True
+        session.end(prompt_id="woken-1")
+        await trio.testing.wait_all_tasks_blocked()
+        assert bot.harness.live == [session]
+
+        session.end()
+        await bot.until_finished(3)
+        await trio.sleep(1)
+
+        assert bot.harness.live == []
+        assert bot.finished() == ["completed"] * 3
 
 
 async def test_a_turn_however_long_is_not_idle(autojump_clock: MockClock) -> None:

@@ -411,25 +411,32 @@ async def test_an_interrupt_of_a_finished_turn_does_not_stop_the_next(harness: H
 
 
 CODES = {
-    400: "bad_request",
-    401: "not_logged_in",
-    403: "forbidden",
-    429: "rate_limited",
-    500: "api_error",
-    529: "overloaded",
+    "400": "bad_request",
+    "400 prompt is too long: 205000 tokens > 200000 maximum": "context_too_long",
+    "400 image.source.base64: image exceeds 5 MB maximum: 6 bytes > 5 bytes": "attachment_refused",
+    "400 Your credit balance is too low to access the API.": "billing",
+    "401": "not_logged_in",
+    "403": "forbidden",
+    "404": "no_such_model",
+    "413": "attachment_refused",
+    "429": "rate_limited",
+    "500": "api_error",
+    "529": "overloaded",
 }
 
 
 async def test_a_failed_turn_says_its_class_and_the_next_one_works(harness: Harness) -> None:
-    codes: dict[int, str | None] = {}
+    """Field case 1.3: in words for people, and no text of the agent."""
+    codes: dict[str, str | None] = {}
     async with talk(harness) as conversation:
-        for status in CODES:
-            said = await conversation.turn(f"%%error {status}")
+        for fault in CODES:
+            said = await conversation.turn(f"%%error {fault}")
             ended = said[-1]
             assert isinstance(ended, TurnEnded)
             assert (ended.status, bool(ended.text), text_of(said)) == ("failed", True, "")
             assert "127.0.0.1" not in (ended.text or "")
-            codes[status] = ended.code
+            assert "tokens" not in (ended.text or "")
+            codes[fault] = ended.code
             await assert_usable(conversation)
 
     assert codes == CODES

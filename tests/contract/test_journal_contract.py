@@ -136,6 +136,17 @@ async def test_another_log_puts_aside_what_is_not_settled_and_nothing_else(
     assert journal.session_id("t") == "s1"
 
 
+async def test_what_a_thread_costs_is_added_up(journal: Journal) -> None:
+    assert journal.spent_usd("t") == 0
+    for cost_usd in (0.5, 0.0, 0.25):
+        await journal.spend("t", cost_usd)
+    await journal.adopt("e-1")
+    await journal.adopt("e-2")
+
+    assert journal.spent_usd("t") == 0.75
+    assert journal.spent_usd("u") == 0
+
+
 async def test_a_session_that_was_retired_is_not_resumed_until_another_takes_its_place(
     journal: Journal,
 ) -> None:

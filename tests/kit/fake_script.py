@@ -42,7 +42,7 @@ def scripted(steps: list[str]) -> Iterator[Json]:
                 yield {"tools": calls}
                 calls = []
         elif word in SCRIPT_WORDS:
-            yield {word: float(rest) if word == "sleep" else int(rest) if word == "error" else rest}
+            yield {word: float(rest) if word == "sleep" else rest}
         else:
             yield {"say": f"script error: no step is called %%{word}"}
             return

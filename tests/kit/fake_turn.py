@@ -79,17 +79,25 @@ class Turn(Reply):
         errors = ["[ede_diagnostic] result_type=user last_content_type=n/a stop_reason=null"]
         self.cli.result(self.prompt, "error_during_execution", reason, errors=errors)
 
-    def do_error(self, value: int) -> None:
-        """End as the real CLI does when the API answers with an error status."""
-        kind = {401: "authentication_failed", 403: "authentication_failed", 429: "rate_limit"}
-        error = kind.get(value, "server_error" if value >= 500 else "unknown")
-        self.fail(f"API Error: {value} scripted", error, value)
+    def do_error(self, value: int | str) -> None:
+        """End as the real CLI does when the API answers with an error status, and its message."""
+        status, _, message = str(value).partition(" ")
+        kind = {"401": "authentication_failed", "403": "authentication_failed", "429": "rate_limit"}
+        error = kind.get(status, "server_error" if status >= "500" else "unknown")
+        text, reason = f"API Error: {status} {message or 'scripted'}", "api_error"
+        if status == "413" or "image exceeds" in message:
+            text, error, reason = "Image was too large.", "invalid_request", "image_error"
+        elif "prompt is too long" in message:
+            text, error, reason = "Prompt is too long", "invalid_request", "prompt_too_long"
+        elif "credit balance" in message:
+            text, error = "Credit balance is too low", "billing_error"
+        self.fail(text, error, int(status), reason)
 
     def do_login(self, value: object = None) -> None:
         """End as the real CLI does without credentials."""
         self.fail("Not logged in · Please run /login", "authentication_failed", None)
 
-    def fail(self, text: str, error: str, status: int | None) -> None:
+    def fail(self, text: str, error: str, status: int | None, reason: str = "completed") -> None:
         self.end_reply()
         content = [{"type": "text", "text": text}]
         message = {"id": new_uuid(), "model": "<synthetic>", "content": content}
@@ -102,7 +110,6 @@ class Turn(Reply):
             is_api_error_message=True,
             api_error_status=status,
         )
-        reason = "api_error" if status else "completed"
         end: Json = {"result": text, "is_error": True, "api_error_status": status}
         self.ended = lambda: self.cli.result(self.prompt, "success", reason, **end)
 

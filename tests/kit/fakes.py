@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from math import inf
 
 import msgspec
 import trio
@@ -22,7 +23,7 @@ from actors.events import (
     SeenChunk,
     Unknown,
 )
-from actors.harness import AnySaid, Attachment, Decision, TextSaid, TurnEnded
+from actors.harness import AnySaid, Attachment, Decision, TextSaid, TurnEnded, Used
 from actors.messages import (
     CaughtUp,
     EventsSeen,
@@ -266,6 +267,10 @@ class FakeSession:
         """Whether an interrupt ends the turn, or only is acknowledged."""
         self.echoes = True
         """Whether a prompt is answered at once with its own text."""
+        self.costs_usd: float | None = None
+        """What each turn costs, if it says so."""
+        self.is_for_one = False
+        """Whether it is closed after each turn."""
         self.closed = False
         self._said: list[AnySaid] = []
         self._failure: SessionFailed | None = None
@@ -310,13 +315,19 @@ class FakeSession:
         self._bug = error
         self._ready.set()
 
-    def end(self, status: str = "completed", prompt_id: str | None = None) -> None:
-        """Say that the turn in hand is over."""
+    def end(
+        self, status: str = "completed", prompt_id: str | None = None, code: str | None = None
+    ) -> None:
+        """Say that the turn in hand is over, and with it the session if it `is_for_one`."""
+        used = () if self.costs_usd is None else (Used(model="fake", cost_usd=self.costs_usd),)
         self.say(
+            *used,
             TurnEnded(
                 prompt_id=prompt_id or self.prompts[-1][0],
                 status=status,  # type: ignore[arg-type]  # a literal in every test
-            )
+                code=code,
+                closes=self.is_for_one,
+            ),
         )
 
     async def receive(self) -> Sequence[AnySaid]:
@@ -360,11 +371,13 @@ class FakeSession:
 class FakeHarness:
     """Opens `FakeSession`s, remembers them all, and fails on order."""
 
-    name, model = "fake", None
+    name = "fake"
 
     def __init__(self) -> None:
         self.sessions: list[FakeSession] = []
         self.resumed: list[str | None] = []
+        self.budgets: list[float] = []
+        """What each session was allowed to cost."""
         self.failures: list[SessionFailed] = []
         """Raised by the next openings, one each."""
         self.opening_s = 0.0
@@ -376,6 +389,9 @@ class FakeHarness:
         self.questions: list[tuple[str, str | None, str]] = []
         """Thread, session and prompt of each look into the record."""
 
+    def model_of(self, thread_id: str) -> str | None:
+        return None
+
     @property
     def live(self) -> list[FakeSession]:
         return [session for session in self.sessions if not session.closed]
@@ -385,7 +401,10 @@ class FakeHarness:
         return [s for s in self.sessions if s.thread_id == thread_id][-1]
 
     @asynccontextmanager
-    async def open(self, thread_id: str, resume: str | None) -> AsyncGenerator[FakeSession]:
+    async def open(
+        self, thread_id: str, resume: str | None, *, budget_usd: float = inf
+    ) -> AsyncGenerator[FakeSession]:
+        self.budgets.append(budget_usd)
         await trio.sleep(self.opening_s)
         if self.failures:
             raise self.failures.pop(0)
@@ -421,6 +440,14 @@ class FakeJournal:
         self.unsent: dict[str, dict[str, Keyed]] = {}
         self.runs: dict[str, OpenRun] = {}
         self.seen: dict[str, int] = {}
+        self.spent: dict[str, float] = {}
+
+    def spent_usd(self, thread_id: str) -> float:
+        return self.spent.get(thread_id, 0.0)
+
+    async def spend(self, thread_id: str, cost_usd: float) -> None:
+        await trio.lowlevel.checkpoint()
+        self.spent[thread_id] = self.spent_usd(thread_id) + cost_usd
 
     def checkpoints(self) -> Mapping[str, Position]:
         return self.held

@@ -329,3 +329,119 @@ def test_a_mistake_does_not_show_a_token(tmp_path: Path) -> None:
     said = wrong(tmp_path, with_bubble(token=[TOKEN], allowInsecure=TOKEN, url=TOKEN))
 
     assert TOKEN not in said
+
+
+# --- Claude Code, for every thread and for single ones -----------------------------------------
+
+
+def with_claude(claude: object, **threads: object) -> dict[str, Any]:
+    return {**GOOD, "claude": claude, "threads": threads}
+
+
+def test_a_thread_has_what_it_is_told_over_what_all_are_told(tmp_path: Path) -> None:
+    """Objects are merged, lists and values replaced; other threads have nothing of it."""
+    (tmp_path / "there").mkdir()
+    every = {"model": "m", "deny": ["Bash"], "env": {"A": "1", "B": "2"}, "sandbox": {}}
+    one: dict[str, Any] = {"model": None, "deny": [], "env": {"B": "3"}, "cwd": "there"}
+    settings = load_settings(written(tmp_path, with_claude(every, thr_1=one)))
+
+    assert settings.claude == Claude(model="m", deny=("Bash",), env={"A": "1", "B": "2"})
+    assert settings.threads == {
+        "thr_1": Claude(env={"A": "1", "B": "3"}, cwd=str(tmp_path / "there"))
+    }
+
+
+def test_a_mistake_on_a_thread_is_named_with_the_thread(tmp_path: Path) -> None:
+    """Field case 11.2: and what is wrong for all is not repeated for each."""
+    said = wrong(
+        tmp_path,
+        with_claude(
+            {"cwd": "gone", "plugins": ["gone-too"]},
+            thr_1={"modle": "m", "effort": "hihg"},
+            thr_2={"cliPath": "none", "permissionMode": "bypassPermissions"},
+        ),
+    )
+
+    assert [line.partition(": ")[::2] for line in said.splitlines()[1:]] == [
+        ("  threads.thr_1.modle", "is not known; did you mean model?"),
+        (
+            "  threads.thr_1.effort",
+            '"hihg" is not one of high, low, max, medium, xhigh; did you mean high?',
+        ),
+        ("  claude.cwd", f"{tmp_path}/gone does not exist"),
+        ("  claude.plugins[0]", f"{tmp_path}/gone-too does not exist"),
+        ("  threads.thr_2.cliPath", f"{tmp_path}/none does not exist"),
+        (
+            "  threads.thr_2.permissionMode",
+            "bypassPermissions lets every tool run unasked; "
+            "set allowDangerousBypass to true if that is what you want",
+        ),
+    ]
+
+
+def test_to_ask_nobody_takes_two_words(tmp_path: Path) -> None:
+    allowed = {"permissionMode": "bypassPermissions", "allowDangerousBypass": True}
+    settings = load_settings(written(tmp_path, with_claude(allowed)))
+
+    assert settings.claude.permission_mode == "bypassPermissions"
+    assert "allowDangerousBypass" in wrong(
+        tmp_path, with_claude({"permissionMode": "bypassPermissions"})
+    )
+    assert "threads.thr_1.permissionMode" in wrong(
+        tmp_path, with_claude(allowed, thr_1={"allowDangerousBypass": False})
+    )
+
+
+@pytest.mark.parametrize(
+    ("claude", "expected"),
+    [
+        ({"allow": ["Bash(git *"]}, "claude.allow[0]: "),
+        ({"model": "m", "fallbackModel": "m"}, "claude.fallbackModel: is the model itself"),
+        (
+            {"thinking": "none"},
+            'claude.thinking: must be "adaptive" or "disabled" or a whole number, not a text',
+        ),
+        ({"thinking": 5}, "claude.thinking: must be at least 1024, not 5"),
+        ({"maxBudgetUsd": 0}, "claude.maxBudgetUsd: must be more than 0, not 0"),
+        ({"maxTurns": 0}, "claude.maxTurns: must be at least 1, not 0"),
+        ({"skills": "some"}, 'claude.skills: must be "all" or a list, not a text'),
+        ({"agents": {"rev": {"prompt": "p"}}}, "claude.agents.rev.description: is missing"),
+        ({"mcpServers": {"s": {}}}, "claude.mcpServers.s.command: is missing; stdio needs it"),
+        (
+            {"mcpServers": {"s": {"type": "http", "command": "x"}}},
+            "claude.mcpServers.s.command: has no meaning for http",
+        ),
+        (
+            {"mcpServers": {"s": {"type": "sse", "url": "ftp://x"}}},
+            "claude.mcpServers.s.url: must begin with https://",
+        ),
+        ({"sandbox": {"enabeld": True}}, "did you mean enabled?"),
+    ],
+)
+def test_what_claude_code_would_not_take_is_told_before_it_is_started(
+    tmp_path: Path, claude: object, expected: str
+) -> None:
+    assert expected in wrong(tmp_path, with_claude(claude))
+
+
+def test_where_a_token_is_needed_a_missing_one_is_told_with_all_else(tmp_path: Path) -> None:
+    """Field cases 11.1 and 11.2."""
+    path = written(tmp_path, {**GOOD, "backlogg": {}})
+    with pytest.raises(ConfigError) as caught:
+        load_settings(path, {}, needs_token=True)
+
+    assert "backlogg: is not known; did you mean backlog?" in caught.value.what
+    assert "the environment variable BOT_RESEARCH_TOKEN is not set" in caught.value.what
+    load_settings(written(tmp_path, GOOD), {"BOT_RESEARCH_TOKEN": TOKEN}, needs_token=True)
+
+
+def test_headers_and_variables_of_mcp_servers_are_not_shown(tmp_path: Path) -> None:
+    """Field case 12.1."""
+    servers = {
+        "a": {"type": "http", "url": "https://x", "headers": {"Authorization": "Bearer own"}},
+        "b": {"command": "x", "env": {"KEY": "very-own"}},
+    }
+    settings = load_settings(written(tmp_path, with_claude({"mcpServers": servers}, thr_1={})))
+
+    assert "own" not in repr(settings)
+    assert dict(settings.claude.given()) == {"Authorization": "Bearer own", "KEY": "very-own"}

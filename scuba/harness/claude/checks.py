@@ -66,6 +66,8 @@ def ended_at_start(returncode: int | None, error: str, stderr: Sequence[str]) ->
     if "cannot be used with root" in told:
         text = "The agent may not skip permissions as root. Correct `claude.permissionMode`."
         return SessionFailed("bad_permission_mode", text, detail)
+    if "sandbox required but unavailable" in told.casefold():
+        return SessionFailed("no_sandbox", TEXTS["no_sandbox"], detail)
     if code := hinted(told):
         return SessionFailed(code, TEXTS[code], detail)
     if returncode is None:

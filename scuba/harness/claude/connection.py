@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 import uuid
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -29,8 +30,8 @@ from actors.ports import SessionFailed
 from scuba.descriptors import used_up
 from scuba.harness.claude.checks import check, could_not_start, ended_at_start, no_files_left
 from scuba.harness.claude.environment import child_environment
-from scuba.harness.claude.login import find_login, lend
-from scuba.harness.claude.options import options_for
+from scuba.harness.claude.login import find_login, lend, place_file
+from scuba.harness.claude.options import for_client, options_for
 from scuba.harness.claude.permissions import Permissions
 from scuba.harness.claude.queue import FrameQueue
 from scuba.harness.claude.session import ClaudeSession
@@ -56,6 +57,7 @@ class Place(msgspec.Struct, frozen=True):
     cli: Path
     env: dict[str, str]
     settings_file: Path | None
+    mcp_file: Path | None
     temp_dir: Path
 
 
@@ -71,7 +73,9 @@ class Connection:
         life_line: LifeLine | None,
         thread_id: str,
         resume: str | None,
+        budget_usd: float = inf,
     ) -> None:
+        self._budget_usd = budget_usd
         self._settings, self._thread_id, self._resume = settings, thread_id, resume
         self._life_line = life_line
         self._tag = uuid.uuid4().hex
@@ -116,6 +120,8 @@ class Connection:
             session_id=session_id,
             resume=self._resume is not None,
             settings_file=place.settings_file,
+            mcp_file=place.mcp_file,
+            budget_usd=self._budget_usd,
             can_use_tool=self._can_use_tool,
         )
         transport = self._transport = RawTransport(
@@ -125,7 +131,7 @@ class Connection:
             self._frames,
             self._permissions.watch,
         )
-        self._client = ClaudeSDKClient(options, transport=transport)
+        self._client = ClaudeSDKClient(for_client(options), transport=transport)
         nursery.start_soon(transport.pump, name=f"CLI of {self._thread_id}")
         await self._connect(self._client, transport, place.cli)
         nursery.start_soon(self._watch_place, transport, name=f"place of {self._thread_id}")
@@ -135,6 +141,8 @@ class Connection:
             self._permissions,
             session_id,
             resumed=self._resume is not None,
+            # The CLI counts what a process of its costs; so each turn gets one, and all of the sum.
+            one_turn=self._settings.max_budget_usd is not None,
         )
         return self._session
 
@@ -148,7 +156,11 @@ class Connection:
         login = find_login(os.environ) if self._settings.use_login else None
         config_dir = self._settings.thread_dir(self._thread_id)
         try:
-            settings_file = lend(login, config_dir)
+            settings_file = lend(login, config_dir, self._settings.session_settings())
+            servers = self._settings.mcp_servers
+            mcp_file = place_file(
+                config_dir / "mcp-servers.json", {"mcpServers": servers} if servers else {}
+            )
             temp_dir = Path(tempfile.mkdtemp(prefix="scuba-"))
             if self._life_line is not None:
                 self._life_line.hold(self._tag, self._thread_id)
@@ -166,7 +178,8 @@ class Connection:
             temp_dir=temp_dir,
             tag=self._tag,
         )
-        return Place(cli, {**env, "CLAUDE_AGENT_SDK_VERSION": __version__}, settings_file, temp_dir)
+        env["CLAUDE_AGENT_SDK_VERSION"] = __version__
+        return Place(cli, env, settings_file, mcp_file, temp_dir)
 
     async def _connect(self, client: ClaudeSDKClient, transport: RawTransport, cli: Path) -> None:
         """Start the CLI and shake hands. Raises SessionFailed with the true cause."""

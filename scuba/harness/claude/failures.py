@@ -3,14 +3,13 @@
 Codes are stable. Diagnostics of the harness itself never become text.
 """
 
-import contextlib
 import re
-from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 
 from scuba.harness.claude.frames import Result
+from scuba.harness.claude.notices import moment
 
 Status = Literal["completed", "interrupted", "failed"]
 
@@ -42,10 +41,25 @@ TEXTS = {
     ),
     "refusal": "The model declined to answer. Rephrase the message.",
     "max_turns": "The agent used up its steps for one message. Send `continue` to go on.",
-    "budget": "The agent used up its budget for this session.",
+    "budget": (
+        "The agent used up what one answer may cost and was stopped. Send `continue` to go on, "
+        "or raise `claude.maxBudgetUsd` in scuba's settings."
+    ),
+    "no_sandbox": (
+        "The agent's sandbox is not to be had on this machine. Install what it needs (the log "
+        "says what), or turn `claude.sandbox` off."
+    ),
     "context_too_long": (
         "The conversation no longer fits into the model's context. "
         "Start a new thread, or send a shorter message."
+    ),
+    "attachment_refused": (
+        "An image or document in the conversation is too large for the model, or cannot be read. "
+        "Send it smaller, or as text."
+    ),
+    "answer_too_long": (
+        "The answer became longer than the model may write at once. Send `continue` to go on, "
+        "or ask for less at a time."
     ),
     "agent_failed": "The agent stopped with an internal error. Send the message again.",
     "too_many_files": (
@@ -57,7 +71,7 @@ TEXTS = {
         "scuba's settings; then send the message again."
     ),
 }
-TAINTS = frozenset({"bad_request", "context_too_long", "agent_failed"})
+TAINTS = frozenset({"bad_request", "attachment_refused", "context_too_long", "agent_failed"})
 """What may come from the conversation so far, and then comes again with every message: a call that
 has no result, an image that is refused, a transcript that has grown too long."""
 
@@ -70,7 +84,30 @@ BY_ASSISTANT_ERROR = {
     "server_error": "api_error",
     "invalid_request": "bad_request",
     "model_not_found": "no_such_model",
+    "account_on_hold": "forbidden",
+    "verification_required": "forbidden",
+    "cloud_credential_error": "not_logged_in",
+    "max_output_tokens": "answer_too_long",
 }
+BY_KIND = {
+    "usage_limit_reached": "rate_limited",
+    "model_requires_usage_credits": "billing",
+    "long_context_credits_required": "billing",
+    "message_over_context_limit": "context_too_long",
+    "autocompact_thrashing": "context_too_long",
+    "pdf_too_large": "attachment_refused",
+    "pdf_password_protected": "attachment_refused",
+    "media_removed": "attachment_refused",
+    "max_output_tokens": "answer_too_long",
+    "stored_login_refused": "not_logged_in",
+    "api_key_auth_disabled": "not_logged_in",
+    "org_disabled_credential": "not_logged_in",
+    "invalid_credential_header": "not_logged_in",
+    "provider_credentials": "not_logged_in",
+    "gateway_signin_required": "not_logged_in",
+    "gateway_session_expired": "not_logged_in",
+}
+"""Classes of which the status alone tells something coarser, or wrong."""
 BY_STATUS = {
     400: "bad_request",
     401: "not_logged_in",
@@ -87,7 +124,6 @@ BY_REASON = {
     "prompt_too_long": "context_too_long",
     "blocking_limit": "context_too_long",
     "rapid_refill_breaker": "context_too_long",
-    "image_error": "bad_request",
     "model_error": "api_error",
     "api_error": "api_error",
 }
@@ -125,12 +161,18 @@ def failed(code: str, text: str | None = None) -> Outcome:
 
 
 def outcome_of(
-    result: Result, *, interrupting: bool, said_error: str | None, resets_at: float | None
+    result: Result,
+    *,
+    interrupting: bool,
+    said_error: str | None,
+    said_kind: object = None,
+    resets_at: float | None,
 ) -> Outcome:
     """Return how the turn of a result ended.
 
-    `said_error` is the class the CLI gave to its own error text; `resets_at` (seconds since 1970)
-    is when the account's limit is lifted. An interrupt is no error (field case 4.3).
+    `said_error` and, finer, `said_kind` are classes that the CLI gave to its own error text;
+    `resets_at` (seconds since 1970) is when the account's limit is lifted. An interrupt is no error
+    (field case 4.3).
     """
     if result.terminal_reason in ABORTED:
         return INTERRUPTED
@@ -140,7 +182,7 @@ def outcome_of(
         return COMPLETED
     if interrupting:
         return INTERRUPTED
-    code = _code_of(result, said_error)
+    code = _code_of(result, said_error, said_kind)
     return failed(code, _limit_text(result, resets_at) if code == "rate_limited" else None)
 
 
@@ -150,7 +192,11 @@ def hinted(told: str) -> str | None:
     return next((code for words, code in HINTS if words in folded), None)
 
 
-def _code_of(result: Result, said_error: str | None) -> str:
+def _code_of(result: Result, said_error: str | None, said_kind: object) -> str:
+    if result.terminal_reason == "image_error":
+        return "attachment_refused"  # whatever the status: a limit of its size has 400 or 413
+    if isinstance(said_kind, str) and said_kind in BY_KIND:
+        return BY_KIND[said_kind]
     status = result.api_error_status
     if result.subtype == "error_max_budget_usd":
         return "budget"
@@ -165,10 +211,8 @@ def _code_of(result: Result, said_error: str | None) -> str:
 
 def _limit_text(result: Result, resets_at: float | None) -> str | None:
     """Return when the limit is lifted, if that is known."""
-    with contextlib.suppress(ValueError, OverflowError, OSError):
-        if resets_at is not None:
-            when = f"{datetime.fromtimestamp(resets_at, UTC):%Y-%m-%d %H:%M} UTC"
-            return f"The model's usage limit is reached until {when}. Send the message after that."
+    if when := moment(resets_at):
+        return f"The model's usage limit is reached until {when}. Send the message after that."
     if told := RESETS.search(result.result or ""):
         return f"The model's usage limit is reached; it {told[0]}. Send the message after that."
     return None

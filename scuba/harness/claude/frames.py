@@ -87,6 +87,8 @@ class Assistant(Frame, tag="assistant"):
     message: Message
     parent_tool_use_id: str | None = None
     error: str | None = None
+    api_error: Any = None
+    """A finer class than `error`, for some."""
 
 
 class Verdict(msgspec.Struct):
@@ -125,6 +127,11 @@ class Result(Frame, tag="result"):
     user_message_uuids: list[str] | None = None
     origin: Any = None
     session_id: str = ""
+    total_cost_usd: Any = None
+    """Of the process since its start."""
+    model_usage: Any = msgspec.field(default=None, name="modelUsage")
+    """Likewise, by model."""
+    duration_ms: Any = None
 
     @property
     def is_of_a_task(self) -> bool:
@@ -151,6 +158,10 @@ class System(Frame, tag="system"):
     is_backgrounded: Any = None
     status: Any = None
     tasks: Any = None
+    compact_result: Any = None
+    compact_metadata: Any = None
+    mcp_servers: Any = None
+    plugin_errors: Any = None
 
 
 class Lifecycle(Frame, tag="command_lifecycle"):
@@ -164,6 +175,7 @@ class RateLimit(msgspec.Struct):
     """Where an account stands against its limit. `resets_at`: seconds since 1970."""
 
     status: str = ""
+    kind: str = msgspec.field(default="", name="rateLimitType")
     resets_at: float | None = msgspec.field(default=None, name="resetsAt")
 
 

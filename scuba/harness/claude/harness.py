@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from math import inf
 from typing import TYPE_CHECKING
 
 import trio
@@ -34,10 +35,9 @@ class ClaudeHarness:
         """Return the harness's name."""
         return "claude-code"
 
-    @property
-    def model(self) -> str | None:
-        """Return the model as configured."""
-        return self._settings.model
+    def model_of(self, thread_id: str) -> str | None:
+        """Return the model as configured for a thread."""
+        return self._settings.of_thread(thread_id).model
 
     def check(self) -> None:
         """Raise SessionFailed when no session could start: a bad directory or a bad CLI (10.7)."""
@@ -48,13 +48,18 @@ class ClaudeHarness:
         await trio.to_thread.run_sync(_connection_class, abandon_on_cancel=True)
 
     @asynccontextmanager
-    async def open(self, thread_id: str, resume: str | None) -> AsyncGenerator[ClaudeSession]:
+    async def open(
+        self, thread_id: str, resume: str | None, *, budget_usd: float = inf
+    ) -> AsyncGenerator[ClaudeSession]:
         """Start a session for a thread, resuming `resume` when given.
 
+        A turn with which all of the session cost more than `budget_usd` is stopped.
         Entering raises SessionFailed. Leaving ends the process tree, shielded, within 8 s.
         """
         connection = await trio.to_thread.run_sync(_connection_class)
-        async with connection(self._settings, self._life_line, thread_id, resume) as session:
+        settings = self._settings.of_thread(thread_id)
+        opened = connection(settings, self._life_line, thread_id, resume, budget_usd)
+        async with opened as session:
             yield session
 
     async def evidence(self, thread_id: str, session_id: str | None, prompt_id: str) -> Evidence:

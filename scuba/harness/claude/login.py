@@ -50,21 +50,31 @@ def find_login(environ: Mapping[str, str]) -> Login:
     )
 
 
-def lend(login: Login | None, config_dir: Path) -> Path | None:
+def lend(
+    login: Login | None, config_dir: Path, settings: Mapping[str, Any] | None = None
+) -> Path | None:
     """Make a thread's configuration directory ready; return the settings file to name, if any.
 
-    None lends nothing, and takes back what was lent before. Raises OSError.
+    It holds what of the login is a setting, and `settings` beside it. None lends nothing, and takes
+    back what was lent before. Raises OSError.
     """
     config_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     own = config_dir / ".claude.json"
     state = {name: value for name, value in _read(own).items() if name not in LENT_STATE}
     _write(own, {**state, **(login.state if login else {})})
-    lent = config_dir / "login-settings.json"
-    if login and login.settings:
-        _write(lent, login.settings)
-        return lent
+    return place_file(
+        config_dir / "session-settings.json",
+        {**(login.settings if login else {}), **(settings or {})},
+    )
+
+
+def place_file(path: Path, data: Mapping[str, Any]) -> Path | None:
+    """Write a file for its owner only, and return its path; without data there is none after."""
+    if data:
+        _write(path, data)
+        return path
     with contextlib.suppress(FileNotFoundError):
-        lent.unlink()
+        path.unlink()
     return None
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from actors.harness import (
     AnySaid,
     AsideSaid,
@@ -11,6 +13,7 @@ from actors.harness import (
     Told,
     ToolCalled,
     ToolReturned,
+    TurnEnded,
     Woke,
 )
 from scuba.harness.claude.blocks import Blocks
@@ -27,12 +30,12 @@ from scuba.harness.claude.frames import (
     System,
     User,
 )
+from scuba.harness.claude.notices import Notices
 from scuba.harness.claude.tasks import Tasks, delegated
 from scuba.harness.claude.turns import Turn, Turns
+from scuba.harness.claude.usage import Meter
 from scuba.harness.claude.values import output_of, value_of
 
-RETRY_NOTICE_S = 30.0
-"""The shortest time between two notices that the model is being tried again."""
 SYNTHETIC = "<synthetic>"
 """The model named on messages that the CLI wrote itself."""
 BROKE_OFF = Told(
@@ -43,7 +46,9 @@ BROKE_OFF = Told(
 class Mapper:
     """Turns frames into what was said, in order; whose turn it is, `Turns` tells."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, one_turn: bool = False) -> None:
+        """`one_turn`: the session is closed after its first turn."""
+        self._one_turn = one_turn
         self.session_id = ""
         self.skipped = 0
         """Frames of types and shapes that are not known here (field case 9.7)."""
@@ -53,8 +58,8 @@ class Mapper:
         self._asked: dict[str, tuple[str | None, str]] = {}
         self._denied: set[str] = set()
         self._expired: set[str] = set()
-        self._retry_notice_at: float | None = None
-        self._resets_at: float | None = None
+        self._notices = Notices()
+        self._meter = Meter()
 
     @property
     def _interrupting(self) -> bool:
@@ -64,7 +69,7 @@ class Mapper:
     def begin(self, prompt_id: str, uuid: str) -> None:
         """Open a turn; `uuid` is what the CLI calls its prompt."""
         self.turns.prompted = Turn(prompt_id, uuid)
-        self._retry_notice_at = None
+        self._notices.begin()
 
     def deny(self, tool_call_id: str) -> None:
         """Remember that somebody said no to a call, so its result is a denial."""
@@ -115,8 +120,7 @@ class Mapper:
                 self._result(frame, said)
                 self._settle(said)
             case RateLimitEvent():
-                info = frame.rate_limit_info
-                self._resets_at = info.resets_at if info.status == "rejected" else None
+                said += self._notices.of_limit(frame.rate_limit_info)
             case _:
                 self.skipped += 1
 
@@ -142,8 +146,10 @@ class Mapper:
         if message.model == SYNTHETIC or frame.error is not None:
             turn = self.turns.current
             if turn is not None and frame.error is not None and parent is None:
-                turn.said_error = frame.error
+                turn.said_error, turn.said_kind = frame.error, frame.api_error
             return
+        if message.model and parent is None:
+            self._meter.model = message.model
         words: list[Spoken] = []
         content = message.content
         blocks = self._blocks if parent is None else self.tasks.blocks(parent)
@@ -208,6 +214,7 @@ class Mapper:
     # --- what becomes of turns and tasks --------------------------------------------------------
 
     def _system(self, frame: System, now: float, said: list[AnySaid]) -> None:
+        said += self._notices.of_system(frame, now)
         match frame.subtype:
             case "session_state_changed":
                 self.turns.idle = frame.state == "idle"
@@ -220,45 +227,42 @@ class Mapper:
                 _add(self.tasks.notified(frame), said)
             case "background_tasks_changed":
                 _add(self.tasks.changed(frame), said)
-            case "api_retry":
-                last = self._retry_notice_at
-                if last is None or now - last >= RETRY_NOTICE_S:
-                    self._retry_notice_at = now
-                    said.append(_retry_notice(frame))
             case _:
                 pass
 
     def _result(self, frame: Result, said: list[AnySaid]) -> None:
+        self._meter.heard(frame)
         if frame.session_id:
             self.session_id = frame.session_id
-        if (ended := self.turns.result(frame, self._resets_at)) is not None:
+        if (ended := self.turns.result(frame, self._notices.resets_at)) is not None:
             self._blocks.forget()
-            said.append(ended)
+            self._end([ended], said)
 
     def _settle(self, said: list[AnySaid], *, last_word: bool = False) -> None:
         """End the turns that are over. `last_word`: no more will be said of them."""
         ends = self.turns.settled(tasks=self.tasks.running, last_word=last_word)
         if not ends:
             return
-        said += ends
         self._blocks.forget()
+        self._end(ends, said)
         if self.turns.idle:
             self._asked.clear()
             self._denied.clear()
             self._expired.clear()
 
+    def _end(self, ends: Sequence[TurnEnded], said: list[AnySaid]) -> None:
+        """Say the ends of turns, after what was used, and whether the session ends with them.
+
+        A process that is over its budget refuses all that follows; one that is for one turn is
+        kept for the background tasks that it left.
+        """
+        _add(self._meter.take(), said)
+        for ended in ends:
+            closes = ended.code == "budget" or (self._one_turn and not self.tasks.running)
+            is_last = closes and self.turns.current is None
+            said.append(msgspec.structs.replace(ended, closes=is_last) if is_last else ended)
+
 
 def _add(word: AnySaid | None, said: list[AnySaid]) -> None:
     if word is not None:
         said.append(word)
-
-
-def _retry_notice(frame: System) -> Told:
-    causes = {429: "is limiting requests", 529: "is overloaded"}
-    cause = causes.get(frame.error_status, "could not be reached")
-    text = f"The model {cause}; trying again"
-    if isinstance(frame.retry_delay_ms, int | float):
-        text += f" in {max(1, round(frame.retry_delay_ms / 1000))} s"
-    if isinstance(frame.attempt, int) and isinstance(frame.max_retries, int):
-        text += f" (attempt {frame.attempt} of {frame.max_retries})"
-    return Told(level="warning", code="retrying", text=f"{text}.")

@@ -47,9 +47,11 @@ class ClaudeSession:
         session_id: str,
         *,
         resumed: bool = False,
+        one_turn: bool = False,
     ) -> None:
+        """`one_turn`: it is closed after its first turn."""
         self._wire, self._frames, self._permissions = wire, frames, permissions
-        self._mapper = Mapper()
+        self._mapper = Mapper(one_turn=one_turn)
         self._mapper.session_id = session_id
         self._expected = session_id if resumed else None
         """By which the CLI must call the conversation, until the first turn is over."""

@@ -1,6 +1,7 @@
 """How Claude Code is run: everything the harness is told, as one value."""
 
 from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import quote
 
 import msgspec
@@ -30,11 +31,30 @@ class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: Path
     """Below it, `claude/<thread>` keeps each thread's own configuration and transcripts."""
     model: str | None = None
+    fallback_model: str | None = None
+    effort: str | None = None
+    thinking: str | int | None = None
+    """`adaptive`, `disabled`, or a number of tokens."""
     cli_path: Path | None = None
     """The `claude` to run; the SDK's own when None."""
     setting_sources: tuple[str, ...] = ("project",)
     system_prompt_append: str | None = None
     permission_mode: str = "default"
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    """Permission rules; deny goes before ask, and that before allow."""
+    max_turns: int | None = None
+    max_budget_usd: float | None = None
+    """Of one turn: with it, a session is closed after each."""
+    skills: tuple[str, ...] | Literal["all"] | None = None
+    plugins: tuple[Path, ...] = ()
+    mcp_servers: dict[str, dict[str, Any]] = {}
+    """As Claude Code writes them in `.mcp.json`."""
+    strict_mcp_config: bool = False
+    agents: dict[str, dict[str, Any]] = {}
+    sandbox: dict[str, Any] = {}
+    """As Claude Code writes both in its own settings."""
     env: dict[str, str] = {}
     """Added to what the CLI inherits; an empty value hides nothing (11.1)."""
     withheld: frozenset[str] = frozenset()
@@ -42,6 +62,22 @@ class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
     use_login: bool = True
     """False: nothing of the person's login reaches the CLI; `env` holds all it needs."""
     disallowed_tools: tuple[str, ...] = DISALLOWED_TOOLS
+    threads: dict[str, "ClaudeSettings"] = {}
+    """What is otherwise for single threads."""
+
+    def of_thread(self, thread_id: str) -> "ClaudeSettings":
+        """Return how Claude Code is run for a thread."""
+        return self.threads.get(thread_id, self)
+
+    def session_settings(self) -> dict[str, Any]:
+        """Return what of this Claude Code takes from a settings file."""
+        rules = {"allow": self.allow, "ask": self.ask, "deny": self.deny}
+        given = {kind: list(listed) for kind, listed in rules.items() if listed}
+        told: dict[str, Any] = {"permissions": given} if given else {}
+        if self.sandbox.get("enabled"):
+            # Without this a machine that has no sandbox would run everything outside of it.
+            told["sandbox"] = {**self.sandbox, "failIfUnavailable": True}
+        return told
 
     def thread_dir(self, thread_id: str) -> Path:
         """Return a thread's own directory."""

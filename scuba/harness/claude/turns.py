@@ -18,6 +18,7 @@ class Turn:
         """Whether the CLI works on it; before, what is said belongs to another one."""
         self.interrupting = False
         self.said_error: str | None = None
+        self.said_kind: object = None
         self.outcome: Outcome | None = None
         self.cancelled = False
         self.fallback: Outcome | None = None
@@ -97,6 +98,7 @@ class Turns:
             frame,
             interrupting=turn.interrupting,
             said_error=turn.said_error,
+            said_kind=turn.said_kind,
             resets_at=resets_at,
         )
         if turn is not self.woken:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
@@ -16,8 +17,9 @@ from click.testing import CliRunner
 from actors.ports import Refused, Unavailable
 from scuba import __version__
 from scuba.cli.exits import exit_code, run
-from scuba.cli.root import COMMANDS, LazyGroup, root
+from scuba.cli.root import COMMANDS, DANGEROUS, MODES, LazyGroup, root
 from scuba.errors import ConfigError, IdentityRefused, ScubaError, StateInUse
+from scuba.settings import PermissionMode
 
 ROOT = Path(__file__).parents[3]
 HEAVY = [
@@ -117,6 +119,8 @@ def test_the_version_is_told(tmp_path: Path) -> None:
         (["--nonsense"], "No such option"),
         (["--cwd", "/not/there"], "'/not/there' does not exist"),
         (["--port", "1", "threads"], "--port stands before threads"),
+        (["--permission-mode", "bypassPermissions"], "add --allow-dangerous-bypass if that"),
+        (["--permission-mode", "bypass"], "'bypass' is not one of"),
         (["say", "main"], "Missing argument 'TEXT'"),
         (["approve", "main", "t", "--input", "[1]", "--url", "u"], "--input must be an object"),
         (["approve", "main", "t", "--input", '{"a":1,}'], "--input has a trailing comma"),
@@ -167,7 +171,46 @@ def test_the_configuration_of_this_directory_is_found(tmp_path: Path) -> None:
     assert unset.returncode == 78
     assert "the environment variable BOT_A_TOKEN is not set" in unset.stderr
     assert right.returncode == 0
-    assert right.stdout == "claude-scuba.config.json is right: bot-a on https://b.example\n"
+    assert right.stdout.startswith("claude-scuba.config.json is right: bot-a on https://b.ex")
+
+
+def test_check_says_all_that_is_wrong_or_what_is_right(tmp_path: Path) -> None:
+    """Field case 11.2: one error with every mistake, or a summary; and never a secret."""
+    token = {"env": "BOT_A_TOKEN"}
+    bad = {**BAD, "claude": {"cwd": "gone", "env": {"KEY": 5}}, "bubble": {"token": token}}
+    good = {
+        "bubble": {"url": "https://b.example", "principalId": "bot-a", "token": token},
+        "claude": {"model": "sonnet", "env": {"ANTHROPIC_API_KEY": "sk-very-own"}},
+        "threads": {"thr_1": {"permissionMode": "bypassPermissions", "allowDangerousBypass": True}},
+    }
+    (tmp_path / "bad.json").write_text(json.dumps(bad))
+    (tmp_path / "good.json").write_text(json.dumps(good))
+    wrong = scuba("check", "--config", "bad.json", cwd=tmp_path)
+    env = {"BOT_A_TOKEN": "token-for-tests"}
+    right = scuba("check", "--config", "good.json", cwd=tmp_path, env=env)
+
+    assert (wrong.returncode, wrong.stdout) == (78, "")
+    assert wrong.stderr.splitlines() == [
+        "error: the configuration bad.json has 6 mistakes:",
+        "  bubble.url: is missing",
+        "  bubble.principalId: is missing",
+        "  backlogg: is not known; did you mean backlog?",
+        "  claude.env.KEY: must be a text, not 5",
+        "  bubble.token: no token: the environment variable BOT_A_TOKEN is not set",
+        f"  claude.cwd: {tmp_path}/gone does not exist",
+    ]
+    assert (right.returncode, right.stderr) == (0, "")
+    assert right.stdout.splitlines() == [
+        "good.json is right: bot-a on https://b.example",
+        f"  Claude Code: sonnet, permission mode default, in {tmp_path}",
+        "  told otherwise: thr_1",
+        "  beware: on thr_1 nobody is asked before a tool runs",
+    ]
+
+
+def test_the_permission_modes_of_the_command_line_are_those_of_the_settings() -> None:
+    assert set(MODES) == set(get_args(PermissionMode))
+    assert DANGEROUS in MODES
 
 
 def test_a_held_state_directory_ends_with_73(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ CHUNK_TYPES = [
     *("text-start", "text-delta", "text-end", "reasoning-start", "reasoning-delta"),
     *("reasoning-end", "tool-input-start", "tool-input-available", "tool-approval-request"),
     *("tool-output-available", "tool-output-error", "tool-output-denied", "data-notice"),
+    "data-usage",
     *("file", "source-url", "error", "start-step", "what-is-this"),
 ]
 EVENT_TYPES = [
@@ -216,6 +217,15 @@ def test_notices_say_how_grave_they_are() -> None:
         Segment("[error] not logged in\n", "error"),
         Segment("[info] waiting\n", "notice"),
     ]
+
+
+def test_what_a_run_used_is_a_line() -> None:
+    used = {"inputTokens": 1_000, "cacheReadTokens": 234, "outputTokens": 5, "costUsd": 0.0441}
+
+    assert shown(part("data-usage", data={"model": "m", **used})) == (
+        "  m: 1,234 tokens in, 5 out, 0.0441 US dollars\n"
+    )
+    assert shown(part("data-usage", data={"inputTokens": "many"})) == ""
 
 
 def test_a_run_that_ends_as_its_notice_said_does_not_say_it_again() -> None:

@@ -33,7 +33,7 @@ CALLS = st.builds(Call, st.sampled_from(["Bash", "mcp__x__y"]), INPUTS)
 SPEECH = st.one_of(
     st.builds(Say, LINE), st.builds(Think, LINE), st.builds(Sleep, st.floats(0, 3600))
 )
-FAILURES = st.builds(Fail, st.sampled_from(sorted(ERROR_TYPES)))
+FAILURES = st.builds(Fail, st.sampled_from(sorted(ERROR_TYPES)), st.none() | LINE)
 
 
 @st.composite
@@ -53,8 +53,8 @@ def written(step: Step) -> str:
             return f"%%think {text}"
         case Sleep(seconds):
             return f"%%sleep {seconds!r}"
-        case Fail(status):
-            return f"%%error {status}"
+        case Fail(status, message):
+            return f"%%error {status} {message or ''}"
         case Call(name, value):
             return f"%%tool {name} {json.dumps(value)}"
 

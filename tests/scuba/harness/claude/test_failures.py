@@ -13,10 +13,17 @@ from scuba.harness.claude.frames import Result
 def outcome(
     said_error: str | None = None,
     resets_at: float | None = None,
+    said_kind: object = None,
     **fields: Any,  # noqa: ANN401  # of a Result
 ) -> Outcome:
     result = Result(**{"is_error": True, "num_turns": 1, **fields})
-    return outcome_of(result, interrupting=False, said_error=said_error, resets_at=resets_at)
+    return outcome_of(
+        result,
+        interrupting=False,
+        said_error=said_error,
+        said_kind=said_kind,
+        resets_at=resets_at,
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,6 +44,15 @@ def outcome(
         ({"terminal_reason": "max_turns", "subtype": "error_max_turns"}, "max_turns"),
         ({"subtype": "error_max_turns"}, "max_turns"),
         ({"subtype": "error_max_budget_usd"}, "budget"),
+        ({"terminal_reason": "image_error", "api_error_status": 400}, "attachment_refused"),
+        ({"terminal_reason": "image_error", "api_error_status": 413}, "attachment_refused"),
+        ({"api_error_status": 400, "said_kind": "pdf_too_large"}, "attachment_refused"),
+        ({"api_error_status": 429, "said_kind": "model_requires_usage_credits"}, "billing"),
+        ({"api_error_status": 429, "said_kind": "usage_limit_reached"}, "rate_limited"),
+        ({"api_error_status": 400, "said_kind": "message_over_context_limit"}, "context_too_long"),
+        ({"api_error_status": 529, "said_kind": "brand_new"}, "overloaded"),
+        ({"api_error_status": 529, "said_kind": ["odd"]}, "overloaded"),
+        ({"said_error": "max_output_tokens"}, "answer_too_long"),
         ({"stop_reason": "refusal", "terminal_reason": "api_error"}, "refusal"),
         ({"is_error": False, "stop_reason": "refusal"}, "refusal"),
         ({"said_error": "unknown", "terminal_reason": "api_error"}, "api_error"),
@@ -74,6 +90,17 @@ def test_an_impossible_time_is_left_out(resets_at: float) -> None:
 
 @pytest.mark.parametrize("text", TEXTS.values())
 def test_every_text_says_what_to_do(text: str) -> None:
-    verbs = ("Run", "Put", "Check", "Add", "Send", "Rephrase", "Choose", "Start", "Raise", "budget")
+    verbs = (
+        "Run",
+        "Put",
+        "Check",
+        "Add",
+        "Send",
+        "Rephrase",
+        "Choose",
+        "Start",
+        "Install",
+        "Raise",
+    )
 
     assert any(verb in text for verb in verbs)

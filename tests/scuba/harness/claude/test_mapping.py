@@ -22,7 +22,8 @@ from actors.harness import (
 )
 from scuba.harness.claude.failures import Status
 from scuba.harness.claude.frames import Frame, decode
-from scuba.harness.claude.mapping import RETRY_NOTICE_S, Mapper
+from scuba.harness.claude.mapping import Mapper
+from scuba.harness.claude.notices import RETRY_NOTICE_S
 from tests.kit.claude_frames import (
     delta,
     event,
