@@ -120,6 +120,7 @@ async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], S
                 claude=claude,
                 policy=policy,
                 synchronous=settings.journal.synchronous,
+                tool_call_s=settings.tools.timeout_seconds,
             )
             await nursery.start(bot.run, one, stop)
             if not stop.is_set():

@@ -156,6 +156,13 @@ class Sessions(Section, frozen=True, kw_only=True):
     """Sessions that are open at once, whatever they do."""
 
 
+class Tools(Section, frozen=True, kw_only=True):
+    """The tools by which an agent acts on Bubble."""
+
+    timeout_seconds: Annotated[float, msgspec.Meta(ge=1, le=3600)] = 300.0
+    """For one call, its repetitions included."""
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """Everything a bot can be told."""
 
@@ -167,6 +174,7 @@ class Settings(Section, frozen=True, kw_only=True):
     approvals: Approvals = Approvals()
     stop: Stops = Stops()
     sessions: Sessions = Sessions()
+    tools: Tools = Tools()
     journal: JournalOptions = JournalOptions()
     state_dir: NonEmpty | None = None
     """Where the bot keeps its journal; below the person's own state directory when absent."""

@@ -1,10 +1,11 @@
 """The SDK's options for one session."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from claude_agent_sdk import CanUseTool, ClaudeAgentOptions, PermissionMode, SettingSource
-from claude_agent_sdk.types import SystemPromptPreset
+from claude_agent_sdk.types import McpServerConfig, SystemPromptPreset
 
 from scuba.harness.claude.settings import ClaudeSettings
 
@@ -19,6 +20,7 @@ def options_for(
     resume: bool,
     settings_file: Path | None,
     can_use_tool: CanUseTool,
+    mcp_servers: Mapping[str, McpServerConfig] | None = None,
 ) -> ClaudeAgentOptions:
     """Return the options of a session that is new, or resumed under its id."""
     extra: dict[str, Any] = {"resume": session_id} if resume else {"session_id": session_id}
@@ -32,6 +34,7 @@ def options_for(
         setting_sources=cast(list[SettingSource], list(settings.setting_sources)),
         settings=str(settings_file) if settings_file else None,
         can_use_tool=can_use_tool,
+        mcp_servers=dict(mcp_servers or {}),
         include_partial_messages=True,
         max_buffer_size=MAX_BUFFER_BYTES,
         extra_args={"replay-user-messages": None},
