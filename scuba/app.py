@@ -135,6 +135,7 @@ async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], S
                 policy=policy,
                 synchronous=settings.journal.synchronous,
                 counters=counters,
+                tool_call_s=settings.tools.timeout_seconds,
             )
             await nursery.start(bot.run, one, stop)
             if not stop.is_set():

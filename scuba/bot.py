@@ -2,17 +2,17 @@
 
 import logging
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import trio
 
-from actors.ports import Refused, Unavailable
+from actors.ports import Journal, Refused, Unavailable
 from actors.root import Root
 from actors.thread_scope import Outside, Policy
-from scuba import log
+from scuba import log, wire
 from scuba.bubble.http import BubbleClient
 from scuba.bubble.log import BubbleLog
 from scuba.census import Counters, numbers
@@ -23,6 +23,7 @@ from scuba.harness.claude.settings import ClaudeSettings
 from scuba.harness.lifeline import LifeLine, open_life_line
 from scuba.harness.processes import become_subreaper, reap_orphans
 from scuba.journal import JOURNAL_NAME, Synchronous, open_journal
+from scuba.tools.toolbox import CALL_S, BubbleTools
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,8 @@ class Bot(msgspec.Struct, frozen=True, kw_only=True):
     synchronous: Synchronous = "normal"
     counters: Counters = msgspec.field(default_factory=Counters)
     """Are told how to count what the bot holds."""
+    tool_call_s: float = CALL_S
+    """How long a call of a Bubble tool may take."""
 
 
 class Once(trio.TaskStatus[None]):
@@ -119,13 +122,33 @@ async def _act(
     """Open the journal, only now: it is its principal's for good, and that must not be wrong."""
     path, principal_id = bot.claude.state_dir / JOURNAL_NAME, bot.policy.own_principal_id
     opened = open_journal(path, principal_id=principal_id, synchronous=bot.synchronous)
-    async with opened as journal:
-        outside = Outside(bubble_log, harness, journal, bot.policy, lambda: str(uuid.uuid4()))
+    async with opened as journal, bot.client.beside(bot.tool_call_s) as client:
+        tools = await _tools(bot, client, journal)
+        armed = harness.with_tools(tools)
+        outside = Outside(bubble_log, armed, journal, bot.policy, lambda: str(uuid.uuid4()))
         root = Root(outside)
         bot.counters.add("actors", lambda: numbers(root.statistics()))
         bot.counters.add("socket", lambda: numbers(bubble_log.statistics()))
         bot.counters.add("processes", lambda: numbers(processes.statistics()))
         await root.run(stop, task_status=started)
+
+
+async def _tools(bot: Bot, client: BubbleClient, journal: Journal) -> BubbleTools:
+    """Return the tools for what the server offers now. Without an answer: those it always has."""
+    extensions: Sequence[wire.Manifest] = ()
+    try:
+        extensions = (await bot.client.info()).extensions
+    except (Unavailable, Refused) as failed:
+        logger.warning("without artifact tools, because the server does not say: %s", failed)
+
+    async def run_of(thread_id: str) -> str | None:
+        run = (await journal.record(thread_id)).run
+        return None if run is None else run.run_id
+
+    tools = BubbleTools(client, run_of, extensions, call_s=bot.tool_call_s)
+    names = ", ".join(offer.name for offer in tools.offers)
+    logger.info("Bubble tools: %s; a call may take %g s", names, bot.tool_call_s)
+    return tools
 
 
 async def _confirm_identity(client: BubbleClient, principal_id: str) -> None:

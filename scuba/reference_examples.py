@@ -40,6 +40,7 @@ BOT: dict[str, Any] = {
     "stop": {"graceSeconds": 10},
     "sessions": {"idleHibernate": 300, "maxLive": 4, "maxProcesses": 8},
     "subthreads": {"archiveAfter": 86400},
+    "tools": {"timeoutSeconds": 60},
     "usage": {"show": True},
     "budget": {"perThreadUsd": 20},
     "journal": {"synchronous": "full"},

@@ -1,6 +1,7 @@
 """One HTTP call: sent once, answered within its deadline, the token never shown."""
 
 import ssl
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Self, TypeVar
 from urllib.parse import urlencode
@@ -29,6 +30,7 @@ AT_ONCE = 16
 IDLE_S = 30.0
 """An unused connection is kept as long as this."""
 
+NO_HEADERS: Mapping[str, str] = {}
 FAILURES = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException)
 
 _WHOAMI = msgspec.json.Decoder(wire.WhoAmI)
@@ -36,12 +38,21 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Calls:
-    """Owns the connection pool; `async with` closes it. Knows no proxy and follows no redirect."""
+    """Owns the connection pool; `async with` closes it. Knows no proxy and follows no redirect.
+
+    `call_s`: how long a call may take, in place of `CALL_S`.
+    """
 
     def __init__(
-        self, address: Address, credential: Credential, context: ssl.SSLContext | None
+        self,
+        address: Address,
+        credential: Credential,
+        context: ssl.SSLContext | None,
+        *,
+        call_s: float | None = None,
     ) -> None:
         self._address, self._credential = address, credential
+        self._call_s = call_s
         self._places = trio.CapacityLimiter(AT_ONCE)
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=context,
@@ -67,10 +78,12 @@ class Calls:
         decoder: "msgspec.json.Decoder[T]",
         *,
         query: dict[str, str] | None = None,
-        body: wire.Struct | None = None,
+        body: wire.Struct | bytes | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> T:
         """Return what a good answer says; raises Unavailable or Refused."""
-        return decoded(await self.send(method, route, query=query, body=body), decoder)
+        answer = await self.send(method, route, query=query, body=body, headers=headers)
+        return decoded(answer, decoder)
 
     async def send(
         self,
@@ -78,15 +91,22 @@ class Calls:
         route: str,
         *,
         query: dict[str, str] | None = None,
-        body: wire.Struct | None = None,
+        body: wire.Struct | bytes | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> bytes:
-        """Return a good answer as it came; raises Unavailable or Refused."""
+        """Return a good answer as it came; raises Unavailable or Refused.
+
+        A body of bytes goes out as it is, with the Content-Type that `headers` names.
+        """
         target = self._address.prefix + route + (f"?{urlencode(query)}" if query else "")
-        content = b"" if body is None else _encode(body)
+        content = body if isinstance(body, bytes) else b"" if body is None else _encode(body)
+        if content and "Content-Type" not in headers:
+            headers = {**headers, "Content-Type": "application/json"}
         token = self._credential.token
-        answer = await self._exchange(method, target, content, token)
+        answer = await self._exchange(method, target, content, token, headers=headers)
         if _is_unauthenticated(answer) and await self._may_try_again(token):
-            answer = await self._exchange(method, target, content, self._credential.token)
+            token = self._credential.token
+            answer = await self._exchange(method, target, content, token, headers=headers)
         # Raised out here, so that no traceback leads to the frames below, which hold the token.
         if isinstance(answer, Refused | Unavailable):
             raise answer
@@ -95,7 +115,9 @@ class Calls:
     async def fetch(self, route: str, most_bytes: int) -> bytes:
         """Return a content; raises Unavailable, or Refused, `too_big` when it is larger."""
         target = self._address.prefix + route
-        answer = await self._exchange("GET", target, b"", self._credential.token, most_bytes)
+        answer = await self._exchange(
+            "GET", target, b"", self._credential.token, most_bytes=most_bytes
+        )
         if isinstance(answer, Refused | Unavailable):
             raise answer
         return answer
@@ -124,24 +146,27 @@ class Calls:
         target: str,
         content: bytes,
         token: Secret,
+        *,
         most_bytes: int | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> bytes | Refused | Unavailable:
         asked = f"{method} {target.partition('?')[0]}"
+        call_s = CALL_S if self._call_s is None else self._call_s
         try:
-            with trio.fail_after(CALL_S):
+            with trio.fail_after(call_s):
                 async with (
                     self._places,
                     self._pool.stream(
                         method,
                         self._address.at(target),
-                        headers=self._headers(content, token),
+                        headers=self._headers(content, token, headers),
                         content=Body(content),
                         extensions={"timeout": {"connect": CONNECT_S}},
                     ) as response,
                 ):
                     body = await _read(response, most_bytes)
         except trio.TooSlowError:
-            return Unavailable(f"{asked}: no answer within {CALL_S:g} s")
+            return Unavailable(f"{asked}: no answer within {call_s:g} s")
         except FAILURES as error:
             return Unavailable(f"{asked}: {cause_of(error)}")
         if body is None:
@@ -150,14 +175,16 @@ class Calls:
             return body
         return failure(response.status, _by_name(response.headers), body)
 
-    def _headers(self, content: bytes, token: Secret) -> list[tuple[bytes, bytes]]:
-        headers = [
+    def _headers(
+        self, content: bytes, token: Secret, more: Mapping[str, str]
+    ) -> list[tuple[bytes, bytes]]:
+        return [
             (b"Host", self._address.authority.encode()),
             (b"Authorization", f"Bearer {token.reveal()}".encode()),
             (b"Accept", b"application/json"),
             (b"Content-Length", str(len(content)).encode()),
+            *((name.encode(), value.encode("latin-1")) for name, value in more.items()),
         ]
-        return [*headers, (b"Content-Type", b"application/json")] if content else headers
 
 
 async def _read(response: httpcore.Response, most_bytes: int | None) -> bytes | None:

@@ -1,5 +1,6 @@
 """The Bubble server's HTTP calls, as one bot or person sees them (chapters 2 to 7)."""
 
+import copy
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cached_property
@@ -13,6 +14,7 @@ from scuba import wire
 from scuba.bubble.address import fill, parse_address
 from scuba.bubble.calls import Calls
 from scuba.bubble.credential import Credential, Source
+from scuba.bubble.shelf import Shelf
 from scuba.errors import ConfigError
 from scuba.network import trusting_context
 from scuba.secret import Secret, token_mistake
@@ -30,6 +32,13 @@ class ThreadItems(wire.Struct, frozen=True, kw_only=True):
     next_cursor: str | None = None
 
 
+class Found(wire.Struct, frozen=True, kw_only=True):
+    """A page of `GET /v1/principals` (2.6)."""
+
+    items: list[wire.Principal]
+    next_cursor: str | None = None
+
+
 _INFO = Json(wire.Info)
 _WHOAMI = Json(wire.WhoAmI)
 _RECEIPTS = Json(wire.Receipts)
@@ -40,6 +49,8 @@ _PRINCIPAL = Json(wire.PrincipalCreated)
 _TOKEN = Json(wire.Token)
 _ARTIFACT = Json(wire.Artifact)
 _SOMEBODY = Json(wire.Principal)
+_FOUND = Json(Found)
+_GRANT = Json(wire.Grant)
 
 
 class BubbleClient:
@@ -71,14 +82,31 @@ class BubbleClient:
         if mistake is not None:
             raise ConfigError(f"the Bubble token {mistake}", "give the token that was minted")
         self._credential = Credential(Secret(token.strip()), source)
+        self._calls = self._new_calls()
+
+    def _new_calls(self, call_s: float | None = None) -> Calls:
         try:
-            context = verify() if self.address.secure else None
-            self._calls = Calls(self.address, self._credential, context)
+            context = self._verify() if self.address.secure else None
+            return Calls(self.address, self._credential, context, call_s=call_s)
         except OSError as error:
             raise ConfigError(
                 f"the certificates to trust cannot be read: {error}",
                 "correct SSL_CERT_FILE or SSL_CERT_DIR in the environment, or remove it",
             ) from error
+
+    def beside(self, call_s: float) -> "BubbleClient":
+        """Return another client as the same principal, with connections and a limit of its own.
+
+        So its slow calls hold up none of this one's. It is to be opened, and closed, by itself.
+        """
+        other = copy.copy(self)
+        other._calls = self._new_calls(call_s)
+        return other
+
+    @property
+    def shelf(self) -> Shelf:
+        """Return the calls about artifacts (11.2)."""
+        return Shelf(self._calls)
 
     @property
     def token(self) -> Secret:
@@ -145,6 +173,18 @@ class BubbleClient:
         target_id = target.thread_id if target.type == "thread" else target.principal_id
         query = _query(targetType=target.type, targetId=target_id, principalId=principal_id)
         await self._calls.send("DELETE", Route.GRANTS, query=query)
+
+    async def find_principals(
+        self, query: str = "", *, kind: wire.PrincipalKind | None = None, limit: int | None = None
+    ) -> Found:
+        """Return the first page of those whom the caller may find (2.6)."""
+        wanted = _query(q=query or None, kind=kind, limit=limit)
+        return await self._calls.call("GET", Route.PRINCIPALS, _FOUND, query=wanted)
+
+    async def invite(self, thread_id: str, new: wire.NewInvite) -> wire.Grant:
+        """Make somebody a member of a thread (3.4)."""
+        route = fill(Route.INVITES, thread_id=thread_id)
+        return await self._calls.call("POST", route, _GRANT, body=new)
 
     # --- threads -------------------------------------------------------------------------------
 

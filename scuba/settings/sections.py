@@ -110,6 +110,14 @@ class Subthreads(Section, frozen=True, kw_only=True):
     there since. Without it no thread is. A restart in between leaves the thread as it is."""
 
 
+class Tools(Section, frozen=True, kw_only=True):
+    """The tools by which an agent acts on Bubble."""
+
+    timeout_seconds: Annotated[float, msgspec.Meta(ge=1, le=3600)] = 300.0
+    """How long a call of a [Bubble tool](how-to/tools.md) may take, its repetitions included. Then
+    the agent is told that it did not end."""
+
+
 class UsageOptions(Section, frozen=True, kw_only=True):
     """Whether people see what an answer used. The log has it anyway, a line for each."""
 
@@ -163,6 +171,7 @@ class Settings(Section, frozen=True, kw_only=True):
     stop: Stops = Stops()
     sessions: Sessions = Sessions()
     subthreads: Subthreads = Subthreads()
+    tools: Tools = Tools()
     usage: UsageOptions = UsageOptions()
     budget: Budget = Budget()
     journal: JournalOptions = JournalOptions()

@@ -186,7 +186,8 @@ class FakeServer:
         times: int = 1,
     ) -> None:
         """Refuse requests of that method whose path ends so."""
-        body = msgspec.json.encode({"status": status, "code": code, "detail": "on order"})
+        problem = {"type": "about:blank", "title": code, "detail": "on order"}
+        body = msgspec.json.encode({**problem, "status": status, "code": code})
         headers = {"content-type": "application/problem+json"}
         if retry_after is not None:
             headers["retry-after"] = str(retry_after)

@@ -25,6 +25,7 @@ from claude_agent_sdk import (
     ToolPermissionContext,
     __version__,
 )
+from claude_agent_sdk.types import McpServerConfig
 
 from actors.ports import SessionFailed
 from scuba.descriptors import used_up
@@ -36,11 +37,13 @@ from scuba.harness.claude.permissions import Permissions
 from scuba.harness.claude.queue import FrameQueue
 from scuba.harness.claude.session import ClaudeSession
 from scuba.harness.claude.settings import ClaudeSettings
+from scuba.harness.claude.tool_server import SERVER_NAME, tool_server
 from scuba.harness.claude.transport import RawTransport, command_line
 from scuba.harness.claude.values import every_text, sound
 from scuba.harness.claude.workplace import vanished
 from scuba.harness.lifeline import LifeLine
 from scuba.harness.processes import EOF_S, end_tree
+from scuba.tools.port import Toolbox
 
 logger = logging.getLogger(__name__)
 
@@ -74,9 +77,11 @@ class Connection:
         thread_id: str,
         resume: str | None,
         budget_usd: float = inf,
+        toolbox: Toolbox | None = None,
     ) -> None:
         self._budget_usd = budget_usd
         self._settings, self._thread_id, self._resume = settings, thread_id, resume
+        self._toolbox = toolbox
         self._life_line = life_line
         self._tag = uuid.uuid4().hex
         self._frames, self._permissions = FrameQueue(), Permissions()
@@ -123,6 +128,7 @@ class Connection:
             mcp_file=place.mcp_file,
             budget_usd=self._budget_usd,
             can_use_tool=self._can_use_tool,
+            mcp_servers=self._mcp_servers(),
         )
         transport = self._transport = RawTransport(
             command_line(options),
@@ -145,6 +151,11 @@ class Connection:
             one_turn=self._settings.max_budget_usd is not None,
         )
         return self._session
+
+    def _mcp_servers(self) -> dict[str, McpServerConfig]:
+        if self._toolbox is None:
+            return {}
+        return {SERVER_NAME: tool_server(self._toolbox, self._thread_id)}
 
     async def _watch_place(self, transport: RawTransport) -> None:
         """A CLI whose directory vanished lives on, and can do nothing right."""

@@ -14,6 +14,7 @@ from scuba.harness.claude.session import ClaudeSession
 from scuba.harness.claude.settings import ClaudeSettings
 from scuba.harness.claude.transcript import read_evidence
 from scuba.harness.lifeline import LifeLine
+from scuba.tools.port import Toolbox
 
 if TYPE_CHECKING:
     from scuba.harness.claude.connection import Connection
@@ -24,11 +25,21 @@ CONNECTION = "scuba.harness.claude.connection"
 class ClaudeHarness:
     """Fills the port `Harness`. Holds no process and no file; each session does.
 
-    With a life-line, a session ends with this program, even if that is killed.
+    With a life-line, a session ends with this program, even if that is killed. With a toolbox, its
+    tools are offered to every session.
     """
 
-    def __init__(self, settings: ClaudeSettings, life_line: LifeLine | None = None) -> None:
-        self._settings, self._life_line = settings, life_line
+    def __init__(
+        self,
+        settings: ClaudeSettings,
+        life_line: LifeLine | None = None,
+        toolbox: Toolbox | None = None,
+    ) -> None:
+        self._settings, self._life_line, self._toolbox = settings, life_line, toolbox
+
+    def with_tools(self, toolbox: Toolbox) -> "ClaudeHarness":
+        """Return the same harness with tools to offer."""
+        return ClaudeHarness(self._settings, self._life_line, toolbox)
 
     @property
     def name(self) -> str:
@@ -58,7 +69,7 @@ class ClaudeHarness:
         """
         connection = await trio.to_thread.run_sync(_connection_class)
         settings = self._settings.of_thread(thread_id)
-        opened = connection(settings, self._life_line, thread_id, resume, budget_usd)
+        opened = connection(settings, self._life_line, thread_id, resume, budget_usd, self._toolbox)
         async with opened as session:
             yield session
 

@@ -1,5 +1,6 @@
 """The SDK's options for one session."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -13,7 +14,12 @@ from claude_agent_sdk import (
     SdkPluginConfig,
     SettingSource,
 )
-from claude_agent_sdk.types import EffortLevel, SystemPromptPreset, ThinkingConfig
+from claude_agent_sdk.types import (
+    EffortLevel,
+    McpServerConfig,
+    SystemPromptPreset,
+    ThinkingConfig,
+)
 
 from scuba.harness.claude.settings import ClaudeSettings
 
@@ -30,6 +36,7 @@ def options_for(
     can_use_tool: CanUseTool,
     mcp_file: Path | None = None,
     budget_usd: float = inf,
+    mcp_servers: Mapping[str, McpServerConfig] | None = None,
 ) -> ClaudeAgentOptions:
     """Return the options of a session that is new, or resumed under its id.
 
@@ -37,6 +44,8 @@ def options_for(
     read a command line.
     """
     budget_usd = min(budget_usd, settings.max_budget_usd or inf)
+    # Given beside the servers that run in this process; the CLI takes all it is given.
+    more = {"mcp-config": str(mcp_file)} if mcp_file else {}
     extra: dict[str, Any] = {"resume": session_id} if resume else {"session_id": session_id}
     return ClaudeAgentOptions(
         cwd=settings.cwd,
@@ -54,14 +63,14 @@ def options_for(
         max_budget_usd=None if budget_usd == inf else budget_usd,
         skills=settings.skills if isinstance(settings.skills, str | None) else [*settings.skills],
         plugins=[SdkPluginConfig(type="local", path=str(path)) for path in settings.plugins],
-        mcp_servers=str(mcp_file) if mcp_file else {},
         strict_mcp_config=settings.strict_mcp_config,
         agents={name: AgentDefinition(**told) for name, told in settings.agents.items()} or None,
         can_use_tool=can_use_tool,
+        mcp_servers=dict(mcp_servers or {}),
         include_partial_messages=True,
         forward_subagent_text=True,
         max_buffer_size=MAX_BUFFER_BYTES,
-        extra_args={"replay-user-messages": None},
+        extra_args={"replay-user-messages": None, **more},
         **extra,
     )
 
