@@ -30,3 +30,10 @@ def test_the_parts_of_scuba_do_not_know_each_other(part: str) -> None:
 
     for path in sorted((ROOT / "scuba" / part).rglob("*.py")):
         assert not {n for n in imports(path) if any(n.startswith(o) for o in others)}, path
+
+
+def test_a_harness_knows_the_tools_by_their_port_alone() -> None:
+    for path in sorted((ROOT / "scuba" / "harness").rglob("*.py")):
+        known = {name for name in imports(path) if name.startswith("scuba.tools")}
+        assert known <= {"scuba.tools.port"}, path
+    assert not {n for n in imports(ROOT / "scuba/tools/port.py") if n.startswith("scuba")}
