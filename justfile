@@ -44,6 +44,11 @@ aisdk:
 chaos rounds="10":
     CHAOS_ROUNDS={{ rounds }} python -m pytest tests/chaos -o faulthandler_timeout=0
 
+# so many turns with a bot, and as many cycles of what takes files: is anything left behind?
+[group('check')]
+soak turns="100000":
+    SOAK_TURNS={{ turns }} DESCRIPTORS_ROUNDS=5 python -m pytest -rP -o faulthandler_timeout=0 tests/soak tests/integration/test_descriptors.py
+
 # which branches did nobody run?
 [group('check')]
 cover:

@@ -8,6 +8,7 @@ from math import inf
 import msgspec
 import trio
 
+from actors.census import Census
 from actors.events import Notice
 from actors.harness import Decision
 from actors.messages import (
@@ -76,6 +77,10 @@ class OpenRequests:
         early = sum(map(len, self._early.values()))
         return Statistics(len(self._open), len(self._settled), early)
 
+    def __len__(self) -> int:
+        """Return of how many calls anything is kept."""
+        return len({*self._open, *self._settled, *self._early, *self._refused})
+
     def step(self, message: ApprovalInbox) -> list[ApprovalOutcome]:
         """Take one message; return what it settled and whom it refused."""
         match message:
@@ -86,6 +91,10 @@ class OpenRequests:
             case RunEnded(run_id=run_id):
                 self._forget(run_id)
                 return []
+
+    def waits(self, run_id: str, tool_call_id: str) -> bool:
+        """Return whether a call was asked for and nothing has settled it."""
+        return (run_id, tool_call_id) in self._open
 
     def expire(self, run_id: str, tool_call_id: str) -> list[ApprovalOutcome]:
         """Let a call go that nobody answered in time; nothing when somebody has."""
@@ -212,8 +221,14 @@ class ApprovalActor:
         self._inbox = inbox
         self._outbox = outbox
         self._open = OpenRequests(own_principal_id)
+        self._expires_at: dict[_Call, float] = {}
+        """Of the calls that wait; trio-clock time."""
         self._unsent: list[ApprovalOutcome] = []
         self._more = trio.Event()
+
+    def statistics(self) -> Census:
+        """Return of how many calls anything is kept."""
+        return Census(calls=len(self._open))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until every sender has closed, or until cancelled."""
@@ -222,7 +237,7 @@ class ApprovalActor:
             try:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._send, name="approvals: send")
-                    await self._receive(nursery)
+                    await self._receive()
                     nursery.cancel_scope.cancel()
             finally:
                 # Cancelled or crashed, a harness still waits for a word.
@@ -230,15 +245,32 @@ class ApprovalActor:
                 with trio.move_on_after(GOODBYE_S, shield=True):
                     await self._flush()
 
-    async def _receive(self, nursery: trio.Nursery) -> None:
-        async for message in self._inbox:
-            self._say(self._open.step(message))
-            if isinstance(message, ApprovalAsked) and self._expiry_s < inf:
-                nursery.start_soon(self._expire, message.run_id, message.tool_call_id)
+    async def _receive(self) -> None:
+        while True:
+            message: ApprovalInbox | None = None
+            # receive() is atomic under cancellation: a deadline loses no message.
+            with trio.move_on_at(min(self._expires_at.values(), default=inf)):
+                try:
+                    message = await self._inbox.receive()
+                except trio.EndOfChannel:
+                    return
+            self._expire(trio.current_time())
+            if message is not None:
+                self._take(message)
 
-    async def _expire(self, run_id: str, tool_call_id: str) -> None:
-        await trio.sleep(self._expiry_s)
-        self._say(self._open.expire(run_id, tool_call_id))
+    def _take(self, message: ApprovalInbox) -> None:
+        self._say(self._open.step(message))
+        if isinstance(message, ApprovalAsked):
+            call = message.run_id, message.tool_call_id
+            self._expires_at.setdefault(call, trio.current_time() + self._expiry_s)
+        self._expires_at = {
+            call: at for call, at in self._expires_at.items() if self._open.waits(*call)
+        }
+
+    def _expire(self, now: float) -> None:
+        for call in [call for call, at in self._expires_at.items() if at <= now]:
+            del self._expires_at[call]
+            self._say(self._open.expire(*call))
 
     def _say(self, outcomes: Sequence[ApprovalOutcome]) -> None:
         self._unsent.extend(outcomes)

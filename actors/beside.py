@@ -3,14 +3,15 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
-from actors.effects import HERE, Effect, Own, Release
-from actors.events import Agent, RunStatus, Trigger
+from actors.effects import HERE, Archive, Effect, Own, Release
+from actors.events import Agent, Notice, RunStatus, Trigger
 from actors.harness import Decision, PermissionAsked, Spoken, Woke
 from actors.messages import Append, Decide, Opened
 from actors.runs import Aside, MainRun, Run
 
 logger = logging.getLogger(__name__)
 
+LOST = "The session of this sub-agent is gone."
 OVER = Decision(allowed=False, message="This sub-agent was stopped.")
 
 
@@ -56,6 +57,7 @@ class Beside:
         if aside is None:
             return []
         if message.refused is None:
+            aside.thread_id = message.thread_id
             return [Own(aside.run_id, message.thread_id)]
         aside.refused = message.refused
         return [Own(aside.run_id, HERE), *aside.apologize()]
@@ -97,20 +99,28 @@ class Beside:
         self.woken = None
         return woken
 
-    def end_all(self, status: RunStatus, reason: str | None) -> list[Effect]:
-        """End everything; the session is going, or gone."""
+    def end_all(self, reason: str | None, code: str | None = None) -> list[Effect]:
+        """End everything, because the session is going, or gone; `code`: it failed."""
         effects: list[Effect] = []
         self.tasks = 0
-        for tool_call_id in list(self._asides):
-            effects += self.aside_ended(tool_call_id, status, reason)
+        for aside in list(self._asides.values()):
+            if code is not None and aside.begun:
+                effects += aside.notice(Notice("error", code, reason or LOST))
+            status: RunStatus = "interrupted" if code is None else "failed"
+            effects += self.aside_ended(aside.tool_call_id, status, reason)
         woken, self.woken = self.woken, None
-        return effects + (woken.end(status, reason) if woken else [])
+        if woken is None:
+            return effects
+        last = woken.end("interrupted", reason) if code is None else woken.fail(code, reason)
+        return effects + last
 
     def landed(self, run_id: str) -> list[Effect]:
         """Forget a run that is on the server to its end, or given up."""
         run = self._runs.pop(run_id, None)
         if run is None:
             return []
-        if isinstance(run, Aside):
-            del self._asides[run.tool_call_id]
-        return [Release(run_id)]
+        if not isinstance(run, Aside):
+            return [Release(run_id)]
+        del self._asides[run.tool_call_id]
+        done = run.begun and run.thread_id is not None
+        return [Release(run_id), *([Archive(run.thread_id or "", run_id)] if done else [])]

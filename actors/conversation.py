@@ -14,6 +14,7 @@ from typing import assert_never
 import msgspec
 
 from actors.beside import Beside
+from actors.census import Census
 from actors.drain import Input, InputDrain
 from actors.effects import (
     Begin,
@@ -31,7 +32,6 @@ from actors.events import (
     Event,
     InterruptRequested,
     ResultGiven,
-    RunStatus,
     Trigger,
 )
 from actors.harness import (
@@ -108,6 +108,11 @@ class Conversation:
     def run_id(self) -> str | None:
         """The run in hand, if there is one."""
         return self._run.run_id if self._run else None
+
+    def statistics(self) -> Census:
+        """Return what is held of the thread."""
+        runs = (self._run is not None) + len(self._beside)
+        return Census(runs=runs, messages=len(self._input))
 
     def step(self, message: ThreadInbox) -> list[Effect]:
         """Take one message; return what follows from it, in order."""
@@ -197,7 +202,7 @@ class Conversation:
         effects: list[Effect] = []
         if not self._closed and (self._run is None or self._run.ended):
             self._closed = True
-            effects += [*self._beside.end_all("interrupted", STOPPING), Close()]
+            effects += [*self._beside.end_all(STOPPING), Close()]
         if self._run is None and not self._beside:
             effects.append(Leave())
         return effects
@@ -327,8 +332,7 @@ class Conversation:
 
     def _session_ended(self, message: SessionEnded) -> list[Effect]:
         run = self._run
-        status: RunStatus = "interrupted" if message.code is None else "failed"
-        effects = self._beside.end_all(status, message.text)
+        effects = self._beside.end_all(message.text, message.code)
         if run is not None and not run.ended and message.prompt_id == run.prompt_id:
             effects += run.fail(message.code, message.text)
         return effects

@@ -105,6 +105,10 @@ class InputDrain:
         """The seq up to which others have said something that is final and not taken; else 0."""
         return max((run.final_seq or 0 for run in self._runs.values()), default=0)
 
+    def __len__(self) -> int:
+        """Return how many messages are still arriving, or were not taken."""
+        return len(self._runs) + len(self._headless)
+
     @property
     def waiting(self) -> bool:
         """True when `take` would return something."""

@@ -61,6 +61,13 @@ class Release(msgspec.Struct, frozen=True):
     run_id: str
 
 
+class Archive(msgspec.Struct, frozen=True):
+    """A sub-agent is done: its subthread may be archived, in a while."""
+
+    thread_id: str
+    run_id: str
+
+
 class Forward(msgspec.Struct, frozen=True):
     """Somebody stops a run, or answers a call of it, that is not of the agent here."""
 
@@ -81,6 +88,7 @@ Effect = (
     | Close
     | Own
     | Release
+    | Archive
     | Forward
     | ApprovalAsked
     | ApprovalAnswered

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 import trio
 
+from actors.census import Census
 from actors.events import Draft
 from actors.messages import Landed, Opened, RunRefused, ThreadInbox
-from actors.pending import MOST_CHARS, Pending
+from actors.pending import MOST_CHARS, Pending, settles
 from actors.ports import Journal, Keyed, Refused, ThreadLog, Unavailable
 
 logger = logging.getLogger(__name__)
@@ -64,6 +65,11 @@ class Lane:
         """How much waits in memory, beside what is in hand."""
         return self._pending.chars
 
+    def statistics(self) -> Census:
+        """Return what is held of the way out."""
+        pending = self._pending
+        return Census(events=len(pending), keys=pending.keys + len(self._landed))
+
     def open(self, thread_id: str, parent_id: str | None = None) -> None:
         """Say where it leads; `parent_id` is the thread of the call that opened it."""
         self._thread_id, self._is_of_one_run = thread_id, parent_id is not None
@@ -96,10 +102,9 @@ class Lane:
             self._landed += [keyed.key for keyed in batch]
             for keyed in batch:
                 if keyed.draft.type == "run_finished":
+                    await self._let_go(keyed.draft)
                     await self._tell.send(Landed(keyed.draft.run_id))
                     self._closing |= self._is_of_one_run
-        if self._landed:
-            await self._journal.keep(self._thread_id, (), self._landed)
 
     def _wake(self) -> None:
         self._changed.set()
@@ -178,6 +183,13 @@ class Lane:
             else:
                 break
         return None
+
+    async def _let_go(self, last: Draft) -> None:
+        """Have the journal let go of what is over; settling does that for the run it settles."""
+        own = f"{last.run_id}/" if settles(last) else "-"
+        if rest := [key for key in self._landed if not key.startswith(own)]:
+            await self._journal.keep(self._thread_id, (), rest)
+        self._landed.clear()
 
     async def _give_up(self, first: Draft, refused: Refused) -> None:
         if first.type == "run_started":

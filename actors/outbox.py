@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import trio
 
+from actors.census import Census, total
 from actors.lane import Lane
 from actors.messages import OutboxInbox, ThreadInbox
 from actors.ports import Journal, ThreadLog
@@ -35,6 +36,10 @@ class OutboxActor:
     def chars(self) -> int:
         """How much waits in memory, beside what is in hand."""
         return sum(lane.chars for lane in self._lanes.values())
+
+    def statistics(self) -> Census:
+        """Return what is held of the way out."""
+        return total(lane.statistics() for lane in self._lanes.values())
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until every sender has closed and all is appended, or until cancelled."""

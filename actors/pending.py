@@ -72,6 +72,11 @@ class Pending:
         return len(self._in_hand) + len(self._head) + away + len(self._waiting)
 
     @property
+    def keys(self) -> int:
+        """For how many runs keys are counted."""
+        return len(self._next_key)
+
+    @property
     def urgent(self) -> bool:
         """Whether something waits that people should not be made to wait for: all but deltas."""
         return self._urgent > 0 or bool(self._head or self._away)
@@ -230,6 +235,11 @@ class _Waiting:
             return self.first
         whole = msgspec.structs.replace(self.delta, delta="".join(self._texts))
         return part(self.first.run_id, whole)
+
+
+def settles(last: Draft) -> bool:
+    """Return whether the end of a run settles input."""
+    return _read(last.payload, RunFinishedPayload).through_seq is not None
 
 
 def _with_child(draft: Draft, child_thread_id: str | None) -> Draft:

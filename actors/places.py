@@ -11,6 +11,8 @@ from typing import Literal
 
 import trio
 
+from actors.census import Census
+
 State = Literal["works", "parked", "rests", "leaves"]
 
 
@@ -82,6 +84,10 @@ class Places:
         """Return a place that holds nothing yet."""
         return Place(self)
 
+    def statistics(self) -> Census:
+        """Return how many have a process, and how many wait."""
+        return Census(sessions=len(self._held), waiting=len(self._queue))
+
     def before(self, place: Place) -> int:
         """Return how many wait before that one."""
         waiting = [other for other, _ in self._queue]
@@ -98,14 +104,18 @@ class Places:
         """Return when that place works. Cancelled, it is as before."""
         if self.try_admit(place):
             return  # without a checkpoint, at which what was given could be lost
-        waits = place, trio.Event()
+        before, waits = place.state, (place, trio.Event())
         self._queue.append(waits)
         self._ask_for_room()
         try:
             await waits[1].wait()
         except trio.Cancelled:
-            self._queue.remove(waits)
-            self._serve()
+            if waits in self._queue:
+                self._queue.remove(waits)
+                self._serve()
+            else:  # it was given between the cancelling and now
+                place.state = before
+                self.changed(place)
             raise
 
     def changed(self, place: Place) -> None:

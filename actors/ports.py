@@ -193,6 +193,10 @@ class ThreadLog(Protocol):
         """
         ...
 
+    async def archive(self, thread_id: str) -> None:
+        """Archive a thread: it takes nothing more. Retries and raises as `window`."""
+        ...
+
     async def window(self, thread_id: str, after: int, newest: int) -> Sequence[Event]:
         """Return at most the newest `newest` events above `after`, ascending.
 

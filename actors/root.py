@@ -5,6 +5,7 @@ from functools import partial
 
 import trio
 
+from actors.census import Census, total
 from actors.grants import GrantWatcher
 from actors.messages import GrantChange, ThreadGranted, ThreadRevoked
 from actors.places import Places
@@ -24,6 +25,11 @@ class Root:
         places = Places(working=policy.max_live, processes=policy.max_processes)
         self._shared = Shared(places, RunOwners())
         self._threads: dict[str, ThreadScope] = {}
+
+    def statistics(self) -> Census:
+        """Return what the bot holds: all threads, and the sessions they share places for."""
+        scopes = [scope.statistics() for scope in self._threads.values()]
+        return total([self._shared.places.statistics(), *scopes])
 
     async def run(
         self,

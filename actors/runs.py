@@ -110,6 +110,8 @@ class Aside(Run):
         self.tool_call_id = tool_call_id
         self._parent = Parent(parent.run_id, tool_call_id)
         self.begun = False
+        self.thread_id: str | None = None
+        """Its subthread, once it is known."""
         self.refused: str | None = None
         """Why it has no subthread, if it has none."""
 

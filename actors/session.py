@@ -113,17 +113,18 @@ class ThreadSession:
 
         The one before it is gone first: two processes on one session would fork its history.
         """
-        while self.live is None or self._place.state != "works":
-            if self.live is None:
-                await self._gone.wait()
-            await self._admitted()
-            if self.live is None and self._gone.is_set():
-                try:
+        try:
+            while self.live is None or self._place.state != "works":
+                if self.live is None:
+                    await self._gone.wait()
+                await self._admitted()
+                if self.live is None and self._gone.is_set():
                     return await self._open(nursery, turn)
-                finally:
-                    if self.live is None:
-                        self._place.leave()
-        return self.live
+            return self.live
+        finally:
+            # A place that was given just before all of this was cancelled is nobody's.
+            if self.live is None and self._gone.is_set():
+                self._place.leave()
 
     def failed(self, failed: SessionFailed) -> SessionEnded:
         """Count and log a failure; return how it is told."""

@@ -7,14 +7,18 @@ child's receiving task never waits for it.
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from math import inf
 
 import trio
 
 from actors import backlog, leftovers, recovery
+from actors.archive import archive_later
 from actors.backlog import Backlog
+from actors.census import Census
 from actors.conversation import Conversation
 from actors.effects import (
     HERE,
+    Archive,
     Begin,
     Effect,
     Excuse,
@@ -92,6 +96,7 @@ class ThreadActor:
         own_principal_id: str,
         agent: Agent,
         policy: Backlog,
+        archive_s: float,
         new_id: Callable[[], str],
     ) -> None:
         self._granted, self._thread_id = granted, granted.thread_id
@@ -99,10 +104,15 @@ class ThreadActor:
         self._log, self._journal, self._ids = log, journal, ids
         self._evidence, self._owners = evidence, owners
         self._policy, self._own = policy, own_principal_id
+        self._archive_s = archive_s
         self._begin = partial(
             Conversation, own_principal_id=own_principal_id, agent=agent, new_id=new_id
         )
         self._conversation: Conversation
+
+    def statistics(self) -> Census:
+        """Return what is held of the thread; ask once it has started."""
+        return self._conversation.statistics()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until drained, or until cancelled. Started once the history has been read."""
@@ -225,6 +235,11 @@ class ThreadActor:
                 self._owners.own(effect.run_id, thread_id, self._inbox_send)
             case Release():
                 self._owners.release(effect.run_id)
+            case Archive() if self._archive_s < inf:
+                archive = (effect.thread_id, effect.run_id, self._archive_s)
+                nursery.start_soon(archive_later, self._log, *archive)
+            case Archive():
+                pass
             case Forward():
                 await self._forward(effect.event)
             case Settle():

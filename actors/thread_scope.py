@@ -16,6 +16,7 @@ import trio
 from actors import leftovers
 from actors.approval import ApprovalActor
 from actors.backlog import Backlog, after_crash
+from actors.census import Census, total
 from actors.events import Agent
 from actors.history import recall
 from actors.log_ids import LogIds, log_ids
@@ -70,6 +71,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """What a thread may cost."""
     shows_usage: bool = False
     """What a run used is said on the thread."""
+    archive_s: float = inf
+    """The thread of a sub-agent that is done is archived after so long, if nobody spoke there."""
     grace_s: float = 6.0
     """When scuba stops, a turn that works may go on so long before it is interrupted."""
 
@@ -110,6 +113,12 @@ class ThreadScope:
         self._is_first_life = True
         self._ids = LogIds(granted.thread_id)
         self._serving: trio.MemorySendChannel[ThreadInbox] | None = None
+        self._counted: dict[str, Callable[[], Census]] = {}
+        """The actors that live, and what each holds."""
+
+    def statistics(self) -> Census:
+        """Return what is held of the thread; its session is counted with the places."""
+        return total([Census(threads=1), *(count() for count in self._counted.values())])
 
     @property
     def is_cancelled(self) -> bool:
@@ -210,12 +219,16 @@ class ThreadScope:
                     start(partial(supervise, queries, name=f"query {thread_id}"))
                     requests = partial(self._approvals, approvals, inbox_send)
                     start(partial(supervise, requests, name=f"approvals {thread_id}"))
-                    start(OutboxActor(thread_id, outbox, inbox_send.clone(), log, journal).run)
+                    sender = OutboxActor(thread_id, outbox, inbox_send.clone(), log, journal)
+                    start(sender.run)
+                    self._counted["outbox"] = sender.statistics
                     await nursery.start(serve)
+                    self._counted["thread"] = thread.statistics
                     self.granted = msgspec.structs.replace(self.granted, open_runs=())
                     self._serving = inbox_send
             finally:
                 self._serving = None
+                self._counted.clear()
                 self._begin_anew()
                 await self._end_left(thread_inbox)
 
@@ -257,9 +270,11 @@ class ThreadScope:
         outbox: trio.MemorySendChannel[ThreadInbox],
     ) -> None:
         policy = self._outside.policy
-        await ApprovalActor(
+        actor = ApprovalActor(
             inbox.clone(), outbox.clone(), policy.own_principal_id, policy.approval_expiry_s
-        ).run()
+        )
+        self._counted["approvals"] = actor.statistics
+        await actor.run()
 
     def _thread_actor(
         self,
@@ -282,6 +297,7 @@ class ThreadScope:
             self._ids,
             own_principal_id=policy.own_principal_id,
             agent=Agent(name=policy.own_principal_id, harness=harness.name, model=model),
+            archive_s=policy.archive_s,
             policy=policy.backlog if self._is_first_life else after_crash(policy.backlog),
             new_id=outside.new_id,
         )

@@ -14,9 +14,11 @@ def main() -> None:
     args = sys.argv[1:]
     if not args or args[0].startswith("-"):
         leave_at(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        signal.signal(signal.SIGUSR1, _not_yet)
     elif args[0] in DAEMONS:
         leave_at(signal.SIGTERM, signal.SIGINT)
-        signal.signal(signal.SIGHUP, _nothing_read_yet)
+        signal.signal(signal.SIGHUP, _not_yet)
+        signal.signal(signal.SIGUSR1, _not_yet)
     # Only now: to import all of it takes half a second, in which a stop should be a stop.
     from scuba.cli.exits import exit_code
     from scuba.cli.root import root
@@ -38,8 +40,8 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
     os._exit(0)
 
 
-def _nothing_read_yet(_number: int, _frame: FrameType | None) -> None:
-    """Do nothing: what is to be read anew has not been read."""
+def _not_yet(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing: there is nothing to read anew, or to count."""
 
 
 if __name__ == "__main__":

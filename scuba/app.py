@@ -20,8 +20,9 @@ import trio
 
 from actors.backlog import Backlog
 from actors.thread_scope import Policy
-from scuba import bot, log
+from scuba import bot, descriptors, log
 from scuba.bubble.http import BubbleClient
+from scuba.census import Counters
 from scuba.claude_settings import claude_settings
 from scuba.harness.claude.environment import scrub_environment
 from scuba.harness.claude.settings import ClaudeSettings
@@ -46,6 +47,7 @@ logger = logging.getLogger(__name__)
 
 SCRIPTED = "scripted"
 SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSWORD|AUTHORIZATION", re.IGNORECASE)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 Announce = Callable[[Local], None]
 
 
@@ -55,9 +57,9 @@ async def run_local(options: LocalOptions, announce: Announce) -> None:
     The bot ends first, so that what it still has to say arrives; the server ends last.
     """
     with hold_state_dir(options.state_dir) as state_dir:
-        config = ServerConfig(port=options.port)
+        config, counters = ServerConfig(port=options.port), Counters()
         async with (
-            _until_signal() as stop,
+            _until_signal(counters) as stop,
             open_store(state_dir / STORE_NAME) as store,
             _served(store, config) as url,
         ):
@@ -68,7 +70,7 @@ async def run_local(options: LocalOptions, announce: Announce) -> None:
             async with BubbleClient(url, local.bot_token) as client, _model(options) as claude:
                 # Whoever presses Ctrl-C at a terminal waits for no turn.
                 policy = Policy(own_principal_id=local.bot_principal_id, grace_s=0)
-                one = bot.Bot(client=client, claude=claude, policy=policy)
+                one = bot.Bot(client=client, claude=claude, policy=policy, counters=counters)
                 async with trio.open_nursery() as nursery:
                     await nursery.start(bot.run, one, stop)
                     if options.ready_file is not None:
@@ -104,6 +106,7 @@ async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], S
         grace_s=settings.stop.grace_seconds,
         approval_expiry_s=settings.approvals.expiry_seconds or inf,
         idle_s=settings.sessions.idle_hibernate,
+        archive_s=inf if (after_s := settings.subthreads.archive_after) is None else after_s,
         max_live=settings.sessions.max_live,
         max_processes=settings.sessions.max_processes,
         budget_usd=settings.budget.per_thread_usd or inf,
@@ -117,13 +120,15 @@ async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], S
             source=rereading.source(),
             allow_insecure=bubble.allow_insecure,
         )
-        reread = partial(rereading.reread, client)
-        async with _until_signal(reread) as stop, client, trio.open_nursery() as nursery:
+        counters, reread = Counters(), partial(rereading.reread, client)
+        _mind_the_limit(policy.max_processes)
+        async with _until_signal(counters, reread) as stop, client, trio.open_nursery() as nursery:
             one = bot.Bot(
                 client=client,
                 claude=claude,
                 policy=policy,
                 synchronous=settings.journal.synchronous,
+                counters=counters,
             )
             await nursery.start(bot.run, one, stop)
             if not stop.is_set():
@@ -149,7 +154,7 @@ async def run_server(
     with hold_state_dir(options.state_dir) as state_dir:
         config = options.config
         async with (
-            _until_signal(partial(reread_level, level)) as stop,
+            _until_signal(Counters(), partial(reread_level, level)) as stop,
             open_store(options.place, limits=config.limits) as store,
         ):
             if options.seed is not None:
@@ -232,17 +237,30 @@ async def _model(options: LocalOptions) -> AsyncGenerator[ClaudeSettings]:
         nursery.cancel_scope.cancel()
 
 
+def _mind_the_limit(sessions: int) -> None:
+    limit, needed = descriptors.limit(), descriptors.needed(sessions)
+    if limit is not None and limit < needed:
+        logger.warning(
+            "the limit of open files is %d, and %d sessions may take %d: raise it (`ulimit -n`, "
+            "LimitNOFILE=), or lower sessions.maxProcesses",
+            limit,
+            sessions,
+            needed,
+        )
+
+
 @asynccontextmanager
 async def _until_signal(
+    counters: Counters,
     hung_up: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[trio.Event]:
     """Yield an event that SIGTERM or SIGINT sets; a second signal cancels the block.
 
-    SIGHUP calls `hung_up`; without it, a terminal that closes is a stop.
+    SIGHUP calls `hung_up`; without it, a terminal that closes is a stop. SIGUSR1 logs a census.
     """
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
-        await nursery.start(_watch_signals, stop, nursery.cancel_scope, hung_up)
+        await nursery.start(_watch_signals, stop, nursery.cancel_scope, counters, hung_up)
         yield stop
         nursery.cancel_scope.cancel()
 
@@ -250,13 +268,17 @@ async def _until_signal(
 async def _watch_signals(
     stop: trio.Event,
     scope: trio.CancelScope,
+    counters: Counters,
     hung_up: Callable[[], Awaitable[None]] | None,
     *,
     task_status: trio.TaskStatus[None],
 ) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+    with trio.open_signal_receiver(*SIGNALS) as signals:
         task_status.started()
         async for number in signals:
+            if number == signal.SIGUSR1:
+                counters.tell()
+                continue
             if number == signal.SIGHUP and hung_up is not None:
                 await hung_up()
                 continue

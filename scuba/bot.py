@@ -15,7 +15,9 @@ from actors.thread_scope import Outside, Policy
 from scuba import log
 from scuba.bubble.http import BubbleClient
 from scuba.bubble.log import BubbleLog
+from scuba.census import Counters, numbers
 from scuba.errors import AnotherLog, IdentityRefused, unusable
+from scuba.harness import processes
 from scuba.harness.claude.harness import ClaudeHarness
 from scuba.harness.claude.settings import ClaudeSettings
 from scuba.harness.lifeline import LifeLine, open_life_line
@@ -36,6 +38,8 @@ class Bot(msgspec.Struct, frozen=True, kw_only=True):
     claude: ClaudeSettings
     policy: Policy
     synchronous: Synchronous = "normal"
+    counters: Counters = msgspec.field(default_factory=Counters)
+    """Are told how to count what the bot holds."""
 
 
 class Once(trio.TaskStatus[None]):
@@ -116,7 +120,11 @@ async def _act(
     opened = open_journal(path, principal_id=principal_id, synchronous=bot.synchronous)
     async with opened as journal:
         outside = Outside(bubble_log, harness, journal, bot.policy, lambda: str(uuid.uuid4()))
-        await Root(outside).run(stop, task_status=started)
+        root = Root(outside)
+        bot.counters.add("actors", lambda: numbers(root.statistics()))
+        bot.counters.add("socket", lambda: numbers(bubble_log.statistics()))
+        bot.counters.add("processes", lambda: numbers(processes.statistics()))
+        await root.run(stop, task_status=started)
 
 
 async def _confirm_identity(client: BubbleClient, principal_id: str) -> None:

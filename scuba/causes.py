@@ -2,6 +2,8 @@
 
 from typing import cast
 
+from scuba.descriptors import too_many, used_up
+
 
 def cause_of(error: BaseException) -> str:
     """Return the kind of an error and the text of its innermost cause that has one."""
@@ -11,6 +13,6 @@ def cause_of(error: BaseException) -> str:
         if isinstance(inner, BaseExceptionGroup):
             inner = cast("BaseExceptionGroup[BaseException]", inner).exceptions[0]
         else:
-            text = str(inner) or text
+            text = too_many() if used_up(inner) else str(inner) or text
             inner = inner.__cause__ or inner.__context__
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

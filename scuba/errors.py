@@ -4,6 +4,8 @@ import errno
 from http import HTTPStatus
 from typing import ClassVar
 
+from scuba.descriptors import too_many, used_up
+
 PASSING = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 )
@@ -49,6 +51,8 @@ def unusable(error: OSError, what: str, hint: str) -> ScubaError:
 
     A full disk at the start would keep a supervised bot down if it counted as a wrong setting.
     """
+    if used_up(error):
+        return ScubaError(what, too_many())
     return (ScubaError if error.errno in PASSING else ConfigError)(what, hint)
 
 

@@ -38,6 +38,7 @@ BOT: dict[str, Any] = {
     "approvals": {"expirySeconds": 3600},
     "stop": {"graceSeconds": 10},
     "sessions": {"idleHibernate": 300, "maxLive": 4, "maxProcesses": 8},
+    "subthreads": {"archiveAfter": 3600},
     "usage": {"show": True},
     "budget": {"perThreadUsd": 20},
     "journal": {"synchronous": "full"},

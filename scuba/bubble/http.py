@@ -150,6 +150,11 @@ class BubbleClient:
         route = fill(Route.SUBTHREADS, thread_id=thread_id)
         return (await self._calls.call("POST", route, _THREAD, body=new)).thread
 
+    async def change_thread(self, thread_id: str, change: wire.ThreadChange) -> wire.Thread:
+        """Change a thread's title or settings, or archive it (4.3)."""
+        route = fill(Route.THREAD, thread_id=thread_id)
+        return (await self._calls.call("PATCH", route, _THREAD, body=change)).thread
+
     async def thread(self, thread_id: str) -> wire.ThreadView:
         """Return a thread, who takes part in it and which runs are open (4.3)."""
         return await self._calls.call("GET", fill(Route.THREAD, thread_id=thread_id), _THREAD)

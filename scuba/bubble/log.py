@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 
@@ -97,6 +98,12 @@ class BubbleLog:
         new = wire.NewSubthread(key=key, title=call.title, origin=origin)
         child = await self._gate.through(lambda: self._client.create_subthread(thread_id, new))
         return child.thread_id
+
+    async def archive(self, thread_id: str) -> None:
+        """Archive a thread; see the port."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        change = wire.ThreadChange(archived_at=now)
+        await self._patience.until_answered(lambda: self._client.change_thread(thread_id, change))
 
     async def window(self, thread_id: str, after: int, newest: int) -> Sequence[Event]:
         """Return at most the newest `newest` events above `after`, ascending; see the port."""

@@ -5,6 +5,7 @@ from typing import TypeVar, cast
 
 import click
 
+from scuba.descriptors import too_many, used_up
 from scuba.errors import IdentityRefused, ScubaError, UsageError
 
 T = TypeVar("T")
@@ -28,6 +29,11 @@ def exit_code(command: click.Command, args: Sequence[str]) -> int:
     except ScubaError as error:
         show(error)
         return error.exit_code
+    except OSError as error:  # of whatever is loaded before there is anything to run
+        if not used_up(error):
+            raise
+        show(ScubaError(too_many()))
+        return ScubaError.exit_code
     return code if isinstance(code, int) else 0
 
 
@@ -74,6 +80,8 @@ def _expected(error: BaseException) -> BaseException | None:
     from actors.ports import Refused, Unavailable
 
     match error:
+        case OSError() if used_up(error):
+            return ScubaError(too_many())
         case ScubaError() | KeyboardInterrupt() | BrokenPipeError():
             return error
         case Unavailable():

@@ -15,6 +15,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from scuba.causes import cause_of
 from scuba.harness.proc import HAS_PROC, end_sessions
 from scuba.harness.processes import start_spared
 
@@ -76,7 +77,7 @@ class LifeLine:
             self._guard = start_spared(GUARD, environment, str(HOME))
         except OSError as error:
             self._guard = None
-            logger.warning("no guard for the sessions: %s", error)
+            logger.warning("no guard for the sessions: %s", cause_of(error))
             return
         _write(self._guard, "".join(f"+{tag}\n" for tag in sorted(self._tags)))
 

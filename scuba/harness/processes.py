@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
 import trio
 
 from scuba.harness.proc import HAS_PROC, Seen, descendants, processes, same, send, tagged
@@ -36,6 +37,20 @@ _starting: set[object] = set()
 _subreaper = threading.Event()
 _strays: dict[Seen, float] = {}
 """Ended children that nobody has waited for, and when that was seen first."""
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    """How many processes are known, for people and tests."""
+
+    processes: int
+    """CLIs that were started and not seen off."""
+    ended: int
+    """Children that have ended, and that nobody has waited for yet."""
+
+
+def statistics() -> Statistics:
+    """Return how many processes are known."""
+    return Statistics(len(_spawned) + len(_starting), len(_strays))
 
 
 async def start_cli(

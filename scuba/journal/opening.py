@@ -11,10 +11,11 @@ from typing import Literal
 
 import trio
 
+from scuba.descriptors import too_few_left, too_many
 from scuba.errors import ConfigError, ScubaError, unusable
 from scuba.journal.schema import TooNew, meta, migrate, put_meta
 from scuba.journal.store import SqliteJournal
-from scuba.journal.stubborn import PASSING
+from scuba.journal.stubborn import FILES, PASSING
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +85,8 @@ def _open(
         ) from error
     except (sqlite3.Error, Damaged) as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if too_few_left(FILES):
+            raise ScubaError(f"the journal {path} cannot be opened", too_many()) from error
         raise (ScubaError if code in PASSING_AT_START else ConfigError)(
             f"the journal {path} cannot be used: {error}",
             "check the disk, or name another state directory",

@@ -25,6 +25,10 @@ _SETTLE = """
     SET log_epoch = excluded.log_epoch, seq = excluded.seq
     WHERE log_epoch != excluded.log_epoch OR seq < excluded.seq
 """
+_SETTLED = """
+    DELETE FROM unsent WHERE thread_id = ?
+    AND run_id IN (SELECT run_id FROM runs WHERE thread_id = ?)
+"""
 _SEE = """
     INSERT INTO seen VALUES (?, ?) ON CONFLICT (thread_id) DO UPDATE
     SET seq = MAX(seq, excluded.seq)
@@ -96,8 +100,8 @@ class SqliteJournal:
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(_SETTLE, (thread_id, position.log_epoch, position.seq))
+            connection.execute(_SETTLED, (thread_id, thread_id))
             connection.execute("DELETE FROM runs WHERE thread_id = ?", (thread_id,))
-            connection.execute("DELETE FROM unsent WHERE thread_id = ?", (thread_id,))
             connection.execute(
                 "DELETE FROM seen WHERE thread_id = ? AND seq <= ?", (thread_id, position.seq)
             )

@@ -8,10 +8,14 @@ from typing import TypeVar
 
 import trio
 
+from scuba.descriptors import too_few_left, too_many
+
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 FIRST_S, CAP_S = 0.5, 5.0
+FILES = 4
+"""What SQLite opens for a journal: the file, its log and index, and the directory."""
 EVERY_S = 60.0
 """Between two lines about one failure."""
 PASSING = frozenset(
@@ -62,7 +66,8 @@ class Stubborn:
         self._said_at = now
         logger.error(
             "cannot write the journal %s: %s. Nothing is sent before it is on record, so the bot "
-            "waits and tries again: free space on that disk, or make it writable",
+            "waits and tries again: %s",
             self._path,
             error,
+            too_many() if too_few_left(FILES) else "free space on that disk, or make it writable",
         )

@@ -88,6 +88,14 @@ class Stops(Section, frozen=True, kw_only=True):
     a person's decision is interrupted at once."""
 
 
+class Subthreads(Section, frozen=True, kw_only=True):
+    """What becomes of the threads of sub-agents."""
+
+    archive_after: Annotated[float, msgspec.Meta(ge=0, extra={"unit": "seconds"})] | None = None
+    """How long after the end of a sub-agent its thread is archived, if nobody has said anything
+    there since. Without it never; a restart in between leaves it as it is."""
+
+
 class UsageOptions(Section, frozen=True, kw_only=True):
     """Whether people see what an answer used. The log has it anyway, a line for each."""
 
@@ -132,13 +140,15 @@ class Settings(Section, frozen=True, kw_only=True):
     claude: Claude = Claude()
     threads: dict[str, Claude] = {}
     """What is otherwise on single threads: any key of `claude` below a thread's id. Objects are
-    merged with those of `claude`, lists and values take their place."""
+    merged with those of `claude`, lists and values take their place. A
+    subthread has what its parent has."""
     logger: Logger = Logger()
     backlog: Backlog = Backlog()
     interrupt: Interrupts = Interrupts()
     approvals: Approvals = Approvals()
     stop: Stops = Stops()
     sessions: Sessions = Sessions()
+    subthreads: Subthreads = Subthreads()
     usage: UsageOptions = UsageOptions()
     budget: Budget = Budget()
     journal: JournalOptions = JournalOptions()

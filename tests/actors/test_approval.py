@@ -1,12 +1,22 @@
 """ApprovalActor: takes questions while nobody takes its answers, and says goodbye."""
 
+from math import inf
+
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from actors.approval import GOODBYE_S, WITHDRAWN, ApprovalActor, ApprovalOutcome
+from actors.approval import GOODBYE_S, UNANSWERED, WITHDRAWN, ApprovalActor, ApprovalOutcome
+from actors.census import Census
 from actors.harness import Decision
-from actors.messages import ApprovalAnswered, ApprovalAsked, ApprovalInbox, ApprovalSettled
+from actors.messages import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    ApprovalInbox,
+    ApprovalRejected,
+    ApprovalSettled,
+    RunEnded,
+)
 
 BOT, ADA = "bot-scuba", "user-ada"
 YES = Decision(allowed=True)
@@ -34,10 +44,10 @@ def settled(call: str, decision: Decision = YES) -> ApprovalSettled:
 class Ends:
     """Both channels of an actor without any buffer, and the actor."""
 
-    def __init__(self) -> None:
+    def __init__(self, expiry_s: float = inf) -> None:
         self.asks, inbox = trio.open_memory_channel[ApprovalInbox](0)
         outbox, self.outcomes = trio.open_memory_channel[ApprovalOutcome](0)
-        self.actor = ApprovalActor(inbox, outbox, BOT)
+        self.actor = ApprovalActor(inbox, outbox, BOT, expiry_s)
 
 
 async def test_a_parked_call_waits_for_hours_and_is_then_settled(
@@ -70,6 +80,35 @@ async def test_whoever_asks_is_never_held_up_by_unread_answers(
     assert [await ends.outcomes.receive() for _ in range(100)] == [
         settled(f"c{n}") for n in range(100)
     ]
+
+
+async def test_a_call_expires_in_its_own_time_and_none_that_was_settled_is_waited_for(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    """Field case 14.4: of a thousand calls that were answered nothing is kept, no task either."""
+    ends = Ends(expiry_s=3600)
+    await nursery.start(ends.actor.run)
+    await wait_all_tasks_blocked()
+    tasks = trio.lowlevel.current_statistics().tasks_living
+    for n in range(1_000):
+        await ends.asks.send(asked(f"c{n}"))
+        await ends.asks.send(answered(f"c{n}"))
+        await ends.outcomes.receive()
+    await ends.asks.send(asked("late"))
+    await trio.sleep(1800)
+    await ends.asks.send(asked("later"))
+    await wait_all_tasks_blocked()
+
+    assert trio.lowlevel.current_statistics().tasks_living == tasks
+    assert ends.actor.statistics().calls == 1_002
+    for call, at in (("late", 3600), ("later", 5400)):
+        rejected, outcome = [await ends.outcomes.receive() for _ in range(2)]
+        assert isinstance(rejected, ApprovalRejected)
+        assert outcome == settled(call, UNANSWERED)
+        assert trio.current_time() == pytest.approx(at)
+    await ends.asks.send(RunEnded("r1"))
+    await wait_all_tasks_blocked()
+    assert ends.actor.statistics() == Census()
 
 
 async def collect(ends: Ends, into: list[ApprovalOutcome]) -> None:

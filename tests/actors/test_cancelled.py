@@ -429,7 +429,9 @@ async def cut_life(story: Story, steps: int, seen: set[Point]) -> tuple[Bot, boo
     """
     ORDER.seed(0)
     bot = Bot()
-    bot.policy = Policy(own_principal_id=BOT, max_live=1, idle_s=10.0, approval_expiry_s=600.0)
+    bot.policy = Policy(
+        own_principal_id=BOT, max_live=1, idle_s=10.0, approval_expiry_s=600.0, archive_s=2.0
+    )
     bot.log.grant(ROOM)
     if story in PREPARED:
         PREPARED[story](bot)

@@ -6,6 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from actors.census import Census
 from actors.harness import TextSaid, TurnEnded
 from actors.history import recall
 from actors.messages import HarnessSaid, Interrupt, QueryInbox, SessionEnded, StartTurn, ThreadInbox
@@ -39,7 +40,7 @@ def ends(message: ThreadInbox) -> list[str]:
 class Query:
     """An actor, its inbox, and what it says, which is taken only when asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: Places | None = None) -> None:
         self.inbox, receive = trio.open_memory_channel[QueryInbox](0)
         outbox, self.outbox = trio.open_memory_channel[ThreadInbox](0)
         self.harness = FakeHarness()
@@ -51,7 +52,7 @@ class Query:
             self.harness,
             FakeJournal(),
             partial(recall, FakeLog(), ROOM, 1, BOT),
-            place=Places().place(),
+            place=(places or Places()).place(),
             drain_s=1.0,
         )
 
@@ -203,3 +204,48 @@ async def test_cancelled_anywhere_it_tells_the_end_of_the_turn_once_and_leaves_n
 
         assert told == taken, steps
         assert query.harness.live == []
+
+
+@pytest.mark.parametrize("steps", range(1, 16))
+async def test_a_place_that_comes_together_with_an_interrupt_is_given_back(
+    steps: int, autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    """Field case 14.4: at whatever step; else it is nobody's, and with one place all would wait."""
+    places = Places(working=1)
+    before = places.place()
+    assert before.try_work()
+    query = Query(places)
+    nursery.start_soon(query.actor.run)
+    await query.inbox.send(turn(1))
+    await wait_all_tasks_blocked()
+
+    with After(steps, before.leave):
+        await query.inbox.send(Interrupt("p1"))
+        await query.next_end()
+    before.leave()
+    await wait_all_tasks_blocked()
+
+    held = places.statistics()
+    assert held.sessions == len(query.harness.live)
+    assert places.place().try_work() == (not query.harness.live)
+
+
+async def test_a_thread_that_ends_leaves_no_place_behind(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    """Field case 14.4: given at the moment of the end, for another place's session too."""
+    for steps in range(1, 16):
+        places = Places(working=1)
+        before = places.place()
+        assert before.try_work()
+        query = Query(places)
+        async with trio.open_nursery() as thread:
+            thread.start_soon(query.actor.run)
+            await query.inbox.send(turn(1))
+            await wait_all_tasks_blocked()
+            with After(steps, thread.cancel_scope.cancel):
+                before.leave()
+                await wait_all_tasks_blocked()
+            thread.cancel_scope.cancel()
+
+        assert places.statistics() == Census()

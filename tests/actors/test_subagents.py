@@ -1,5 +1,6 @@
 """Sub-agents and background tasks, with whole bots on fakes: each has its thread, each its end."""
 
+import pytest
 import trio
 import trio.testing
 from trio.testing import MockClock
@@ -359,3 +360,35 @@ async def test_sub_agents_that_work_keep_their_session_and_its_process(
         await bot.until_finished(1, "thr_b")
 
         assert session.closed
+
+
+@pytest.mark.parametrize("spoken", [False, True])
+async def test_the_thread_of_a_sub_agent_is_archived_unless_somebody_speaks_there(
+    spoken: bool, autojump_clock: MockClock
+) -> None:
+    bot = Bot()
+    bot.policy = Policy(own_principal_id=BOT, archive_s=3_600)
+    async with bot_in_room(bot):
+        session = await asked(bot)
+        session.say(AGENT, INNER, AsideEnded("c1", "completed"))
+        session.end()
+        await bot.until_finished(1)
+        await trio.sleep(3_000)
+        if spoken:
+            bot.harness.prepare = lambda session: None
+            bot.log.say(CHILD, "and then?")
+        assert bot.log.archived == []
+
+        await trio.sleep(1_000)
+
+        assert bot.log.archived == ([] if spoken else [CHILD])
+
+
+async def test_without_a_time_no_thread_is_archived(autojump_clock: MockClock) -> None:
+    async with bot_in_room() as bot:
+        session = await asked(bot)
+        session.say(AGENT, INNER, AsideEnded("c1", "completed"))
+        session.end()
+        await trio.sleep(50_000)
+
+        assert bot.log.archived == []

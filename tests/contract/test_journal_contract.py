@@ -95,6 +95,18 @@ async def test_settling_moves_the_checkpoint_and_ends_the_run_in_one(journal: Jo
     assert (await journal.begin("t", RUN)).tries == 1
 
 
+async def test_settling_a_run_lets_go_of_no_other_runs_events(journal: Journal) -> None:
+    """A sub-agent's run may be on a thread whose own run is settled."""
+    other = Keyed("run_2/0", Draft("run_started", "run_2", RunStartedPayload()))
+    await journal.begin("t", RUN)
+    await journal.keep("t", [STARTED, other, ENDED])
+
+    await journal.settle("t", Position("e", 7))
+
+    left = (await journal.record("t")).unsent
+    assert [keyed.key for keyed in left] == ["run_2/0"]
+
+
 async def test_what_waits_beyond_the_settled_is_still_seen(journal: Journal) -> None:
     await journal.see("t", 9)
     await journal.see("t", 8)

@@ -36,7 +36,8 @@ async def test_a_bot_killed_with_its_guard_is_cleared_up_by_the_next_start(parte
     """Field case 10.1: before anything is resumed; the tool that ran on is gone."""
     bot = parted.start_bot()
     await bot.says("thread started")
-    call = json.dumps({"command": f"{NAP} && touch too-late"})
+    # A command that begins with a long sleep is refused by the CLI.
+    call = json.dumps({"command": f"echo begun; {NAP} && touch too-late"})
     at = await parted.talk.say(f"%%tool Bash {call}")
     await parted.talk.allow(await parted.talk.asked(at))
     naps = await bot.runs(NAP, 1)

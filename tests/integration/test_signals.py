@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from tests.kit.program import Program, Start, local
+from tests.kit.watch import census
 
 PATIENCE_S = 60.0
 
@@ -59,6 +60,24 @@ async def test_a_hangup_in_the_first_second_does_not_end_a_bot(start: Start, pla
     program.send(signal.SIGHUP)
     await program.says("cannot reach the server yet")
 
+    assert (await program.stop()).code == 0
+
+
+@pytest.mark.parametrize("command", ["local", "serve", "run"])
+async def test_a_census_is_told_and_ends_nothing(start: Start, place: Path, command: str) -> None:
+    """Field case 14.4: by each daemon, also before there is anything to count."""
+    program = start(place, *of(command, place))
+    await listens(program, signal.SIGUSR1)
+    program.send(signal.SIGUSR1)
+    await program.says(
+        {"local": "thread started", "serve": "server listens", "run": "cannot reach"}[command]
+    )
+
+    held = await census(program)
+
+    assert held["tasks"] > 3
+    assert held["files"] > 3
+    assert ("runs" in held) == (command == "local")  # the other bot has not met its server yet
     assert (await program.stop()).code == 0
 
 

@@ -1,9 +1,11 @@
 """A person, Claude Code and its sub-agents: each sub-agent has a thread of its own."""
 
 import json
+import signal
 from typing import Any
 
-from tests.kit.person import Event, Seen, Talk, faults
+from tests.kit.apart import Apart
+from tests.kit.person import Seen, Talk, faults
 from tests.kit.program import Running
 
 
@@ -143,24 +145,79 @@ async def test_people_are_answered_while_a_sub_agent_works_in_background(talk: T
     await talk.answered(at)
 
     assert (await talk.ask("and this?")).text() == "echo: and this?"
-    mine = await child.say("hello there")
-    replies = await child.answered(mine, within_s=30)
+    await child.say("hello there")
 
-    assert "echo: hello there" in replies.text()
-    await child.answered(0, runs=2)
+    inner = await child.answered(0, runs=2)
     seen = await talk.answered(at, runs=3)
-    assert "inner" not in seen.text().replace("<", "").split("result")[0]
+
+    assert inner.statuses() == seen.statuses()[:2] == ["completed", "completed"]
+    assert "echo: hello there" in inner.text()
+    assert "hello there" not in seen.text()
 
 
 async def test_a_command_in_background_reports_in_a_run_of_its_own(talk: Talk) -> None:
     command = {"command": "sleep 1; echo by and by", "run_in_background": True}
     at = await talk.say(f"%%tool Bash {json.dumps(command)}\n%%say begun")
-    if (await talk.answered(at)).requests():
-        raise AssertionError("read-only commands need no yes")
 
     seen = await talk.answered(at, runs=2)
 
     assert seen.statuses() == ["completed", "completed"]
+
+
+async def test_killed_with_a_sub_agent_both_runs_end_and_the_message_is_answered(
+    parted: Apart,
+) -> None:
+    bot = parted.start_bot()
+    talk = parted.talk
+    at = await talk.say("%%agent %%say begun ;; %%sleep 60\n%%say after all")
+    child = await child_of(talk, at)
+    await child.started(0)
+    bot.send(signal.SIGKILL)
+    await bot.ended()
+
+    parted.start_bot()
+    inner = await child.answered(0)
+    seen = await talk.answered(at, runs=2)
+
+    assert inner.statuses() == ["interrupted"]
+    assert seen.statuses() == ["interrupted", "completed"]
+    assert faults(seen) == faults(inner) == []
+
+
+async def test_stopped_with_a_sub_agent_in_background_its_run_ends_first(parted: Apart) -> None:
+    bot = parted.start_bot()
+    at = await parted.talk.say("%%background %%sleep 60\n%%say begun")
+    child = await child_of(parted.talk, at)
+    await child.started(0)
+    await parted.talk.answered(at)
+
+    stopped = await bot.stop()
+
+    assert stopped.code == 0
+    assert not stopped.left
+    assert (await child.answered(0)).statuses() == ["interrupted"]
+
+
+async def test_the_thread_of_a_sub_agent_that_is_done_takes_nothing_more(parted: Apart) -> None:
+    parted.start_bot(parted.config(subthreads={"archiveAfter": 0.5}))
+    at = await parted.talk.say("%%agent %%say inner\n%%say outer")
+    child = await child_of(parted.talk, at)
+    await child.answered(0)
+
+    archived = await child.until(0, archived_in, "archived thread")
+
+    assert archived
+    refused = await child.append({"type": "message_part", "runId": "m", "payload": PART})
+    assert refused.json()["code"] == "thread_archived"
+    assert (await parted.talk.ask("and you?")).text() == "echo: and you?"
+
+
+PART = {"chunk": {"type": "text-delta", "id": "t", "delta": "hello"}}
+
+
+def archived_in(seen: Seen) -> bool:
+    changes = (one["payload"] for one in seen if one["type"] == "thread_updated")
+    return any(change.get("archivedAt") for change in changes)
 
 
 def started(seen: Seen) -> dict[str, Any]:
@@ -181,7 +238,3 @@ async def child_of(talk: Talk, at: int, number: int = 0) -> Talk:
     """Return the thread of a sub-agent that was begun after `at`."""
     found, _ = await talk.until(at, lambda seen: children(seen)[number:], "sub-agent")
     return Talk(talk.who, found[0])
-
-
-def texts(events: list[Event]) -> str:
-    return Seen(events).text()

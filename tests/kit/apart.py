@@ -1,7 +1,7 @@
 """A server and a bot that are apart: `scuba serve`, and `scuba run` with a network between them."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ import trio
 from scuba.harness.scripted import API_KEY, MODEL, serve_scripted
 from tests.kit.fault_proxy import FaultProxy, fault_proxy
 from tests.kit.person import Person, Talk, person
-from tests.kit.program import START_S, Program, Start
+from tests.kit.program import SCUBA, START_S, Program, Start
 
 
 @dataclass
@@ -29,6 +29,8 @@ class Apart:
     network: FaultProxy
     model_url: str
     me: Person
+    serve: tuple[str, ...] = ()
+    """Further options of the server."""
 
     @property
     def url(self) -> str:
@@ -72,11 +74,14 @@ class Apart:
         path.write_text(json.dumps({**config, "stateDir": str(self.place / "bot")}))
         return path
 
-    def start_bot(self, config: Path | None = None, **env: str) -> Program:
+    def start_bot(
+        self, config: Path | None = None, *, command: Sequence[str] = SCUBA, **env: str
+    ) -> Program:
         """Start the bot's process."""
         path = config or self.config()
         secrets = {"BOT_TOKEN": str(self.local["botToken"]), **env}
-        return self.start(self.place, "run", "--config", str(path), env=secrets)
+        args = ("run", "--config", str(path))
+        return self.start(self.place, *args, env=secrets, command=command)
 
     async def stop_server(self) -> None:
         """Stop the server, politely."""
@@ -85,7 +90,8 @@ class Apart:
 
     async def start_server(self) -> None:
         """Start the server again, on the same port and state; it answers."""
-        self.server = _serve(self.start, self.place, urlsplit(self.url).port or 0)
+        port = urlsplit(self.url).port or 0
+        self.server = _serve(self.start, self.place, port, *self.serve)
         with trio.fail_after(START_S):
             while not await self._answers():  # noqa: ASYNC110  # nobody tells us
                 await trio.sleep(0.05)
@@ -99,9 +105,12 @@ class Apart:
 
 
 @asynccontextmanager
-async def apart(start: Start, place: Path) -> AsyncIterator[Apart]:
-    """Start a server and a scripted model, with a faulty network between server and bot."""
-    server = _serve(start, place, 0)
+async def apart(start: Start, place: Path, *serve: str) -> AsyncIterator[Apart]:
+    """Start a server and a scripted model, with a faulty network between server and bot.
+
+    `serve`: further options of `scuba serve`.
+    """
+    server = _serve(start, place, 0, *serve)
     local = await server.ready(_state(place) / "local.json")
     async with trio.open_nursery() as nursery:
         model_url = await nursery.start(serve_scripted)
@@ -109,7 +118,7 @@ async def apart(start: Start, place: Path) -> AsyncIterator[Apart]:
             fault_proxy("127.0.0.1", urlsplit(local["url"]).port or 0) as network,
             person(local["url"], local["userToken"]) as me,
         ):
-            yield Apart(start, place, server, local, network, model_url, me)
+            yield Apart(start, place, server, local, network, model_url, me, serve)
         nursery.cancel_scope.cancel()
 
 
@@ -117,5 +126,5 @@ def _state(place: Path) -> Path:
     return place / "server"
 
 
-def _serve(start: Start, place: Path, port: int) -> Program:
-    return start(place, "serve", "--port", str(port), "--state-dir", str(_state(place)))
+def _serve(start: Start, place: Path, port: int, *more: str) -> Program:
+    return start(place, "serve", "--port", str(port), "--state-dir", str(_state(place)), *more)

@@ -22,12 +22,14 @@ class Bot:
         self.log, self.harness, self.journal = FakeLog(), FakeHarness(), FakeJournal()
         self.stop, self.stopped = trio.Event(), trio.Event()
         self.policy = Policy(own_principal_id=BOT)
+        self.root: Root
         life, numbers = next(LIVES), count(1)
         self.new_id = lambda: f"{life}-{next(numbers)}"
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         outside = Outside(self.log, self.harness, self.journal, self.policy, self.new_id)
-        await Root(outside).run(self.stop, task_status=task_status)
+        self.root = Root(outside)
+        await self.root.run(self.stop, task_status=task_status)
         self.stopped.set()
 
     def finished(self, thread_id: str = ROOM) -> list[str]:

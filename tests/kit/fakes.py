@@ -61,6 +61,7 @@ class FakeLog:
         self.windows: list[tuple[str, int]] = []
         self.subthreads: dict[tuple[str, str], str] = {}
         """By thread and key."""
+        self.archived: list[str] = []
         self.refused: dict[str, Refused] = {}
         """By thread, what every append to it meets."""
         self.open_faults: list[Refused | Unavailable] = []
@@ -152,6 +153,10 @@ class FakeLog:
         if child_id not in self.threads:
             self.grant(child_id)
         return child_id
+
+    async def archive(self, thread_id: str) -> None:
+        await trio.lowlevel.checkpoint()
+        self.archived.append(thread_id)
 
     async def window(self, thread_id: str, after: int, newest: int) -> Sequence[Event]:
         await trio.lowlevel.checkpoint()
@@ -425,8 +430,12 @@ class FakeJournal:
         held = self.held.get(thread_id)
         if held is None or held.log_epoch != position.log_epoch or held.seq < position.seq:
             self.held[thread_id] = position
-        self.unsent.pop(thread_id, None)
-        self.runs.pop(thread_id, None)
+        run, unsent = self.runs.pop(thread_id, None), self.unsent.pop(thread_id, {})
+        kept = {
+            k: one for k, one in unsent.items() if run is None or one.draft.run_id != run.run_id
+        }
+        if kept:
+            self.unsent[thread_id] = kept
         if self.seen.get(thread_id, 0) <= position.seq:
             self.seen.pop(thread_id, None)
 

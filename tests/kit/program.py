@@ -72,6 +72,11 @@ class Stopped:
 SCUBA = (sys.executable, "-m", "scuba")
 
 
+def with_files(limit: int) -> tuple[str, ...]:
+    """Return the command that starts scuba with this soft limit of open files."""
+    return ("/bin/sh", "-c", f'ulimit -S -n {limit} && exec "$@"', "sh", *SCUBA)
+
+
 class Program:
     """One `python -m scuba …`; its output goes to files. Close it."""
 
@@ -113,6 +118,17 @@ class Program:
     def stderr(self) -> str:
         """What it wrote so far."""
         return self._err.read_text(errors="replace")
+
+    def wrote(self, after_bytes: int = 0) -> bytes:
+        """Return what it wrote to stdout beyond so many bytes; of a long log, only the news."""
+        with self._out.open("rb") as out:
+            out.seek(after_bytes)
+            return out.read()
+
+    @property
+    def out_bytes(self) -> int:
+        """How much it wrote to stdout so far."""
+        return self._out.stat().st_size
 
     @property
     def running(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from actors.ports import SessionFailed
+from scuba.descriptors import too_many, used_up
 from scuba.harness.claude.failures import TEXTS, hinted
 from scuba.harness.claude.settings import ClaudeSettings
 from scuba.places import directory_mistake, program_mistake
@@ -44,8 +45,15 @@ def find_cli() -> Path | None:
 
 def could_not_start(cli: Path, error: OSError) -> SessionFailed:
     """Return the failure for a CLI that the system would not run."""
+    if used_up(error):
+        return no_files_left()
     what = "cannot be run on this machine" if error.errno == errno.ENOEXEC else "cannot be run"
     return _unusable("cliPath", "The Claude Code program", cli, f"{cli} {what} ({error.strerror})")
+
+
+def no_files_left() -> SessionFailed:
+    """Return the failure when this process may open no further file."""
+    return SessionFailed("too_many_files", TEXTS["too_many_files"], too_many())
 
 
 def ended_at_start(returncode: int | None, error: str, stderr: Sequence[str]) -> SessionFailed:
@@ -81,6 +89,8 @@ def _foreign(program: Path) -> str | None:
     try:
         theirs, ours = (_header(path) for path in (program, Path(sys.executable)))
     except OSError as error:
+        if used_up(error):
+            raise no_files_left() from error
         return f"{program} may not be read ({error.strerror})"
     if theirs[:4] == ours[:4] == b"\x7fELF" and theirs[18:20] != ours[18:20]:
         return f"{program} was built for another kind of machine"

@@ -27,7 +27,8 @@ from claude_agent_sdk import (
 )
 
 from actors.ports import SessionFailed
-from scuba.harness.claude.checks import check, could_not_start, ended_at_start
+from scuba.descriptors import used_up
+from scuba.harness.claude.checks import check, could_not_start, ended_at_start, no_files_left
 from scuba.harness.claude.environment import child_environment
 from scuba.harness.claude.login import find_login, lend, place_file
 from scuba.harness.claude.options import for_client, options_for
@@ -164,6 +165,8 @@ class Connection:
             if self._life_line is not None:
                 self._life_line.hold(self._tag, self._thread_id)
         except OSError as error:
+            if used_up(error):
+                raise no_files_left() from error
             text = "The agent's files could not be written. Check the disk and `stateDir`."
             raise SessionFailed("bad_state_dir", text, str(error)) from error
         env = child_environment(
@@ -210,17 +213,23 @@ class Connection:
             )
         return PermissionResultDeny(message=sound(decision.message).strip() or NO_REASON)
 
+    async def _end(self, transport: RawTransport, process: trio.Process) -> None:
+        busy = self._session is None or self._session.busy
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(transport.pump, name="CLI while closing")
+            await end_tree(process, self._tag, eof_s=BUSY_EOF_S if busy else EOF_S)
+            nursery.cancel_scope.cancel()
+
     async def _close(self) -> None:
         """End the processes while reading on, so that the CLI can flush what it has."""
         if self._client is not None:
             await self._client.disconnect()
         transport = self._transport
         if transport is not None and transport.process is not None:
-            busy = self._session is None or self._session.busy
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(transport.pump, name="CLI while closing")
-                await end_tree(transport.process, self._tag, eof_s=BUSY_EOF_S if busy else EOF_S)
-                nursery.cancel_scope.cancel()
+            try:
+                await self._end(transport, transport.process)
+            finally:
+                await transport.release()
         if self._life_line is not None:
             await trio.to_thread.run_sync(self._life_line.release, self._tag)
         self._frames.discard()

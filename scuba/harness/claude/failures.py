@@ -62,6 +62,10 @@ TEXTS = {
         "or ask for less at a time."
     ),
     "agent_failed": "The agent stopped with an internal error. Send the message again.",
+    "too_many_files": (
+        "The agent could not start: scuba has too many files open. Raise its limit of open files, "
+        "or lower `sessions.maxProcesses`; then send the message again."
+    ),
     "bad_cwd": (
         "The agent's working directory disappeared. Put it back, or correct `claude.cwd` in "
         "scuba's settings; then send the message again."

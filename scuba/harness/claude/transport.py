@@ -156,6 +156,12 @@ class RawTransport(Transport):
         if self._process is not None and self._process.stdin is not None:
             await self._process.stdin.aclose()
 
+    async def release(self) -> None:
+        """Close the pipes of a process that has ended: a cycle would keep them open for long."""
+        for pipe in (self._child.stdin, self._child.stdout, self._child.stderr):
+            if pipe is not None:
+                await pipe.aclose()
+
     async def close(self) -> None:
         """End the input. The owner ends the process (`processes.end_tree`) while it pumps."""
         with trio.CancelScope(shield=True):  # closing a pipe does not wait

@@ -17,6 +17,8 @@ class Run:
 
     def __init__(self, run_id: str, through_seq: int | None) -> None:
         self.run_id, self.through_seq = run_id, through_seq
+        self.answers_a_task = False
+        """Nobody wrote what it answers: a report, or the task of a sub-agent."""
         self.status: str | None = None
         self.reason = ""
         self.stopped_by_person = False
@@ -37,6 +39,7 @@ def runs_of(events: Iterable[Json], bot: str) -> list[Run]:
         if event["type"] == "run_started" and event["principalId"] == bot:
             trigger = payload.get("trigger") or {}
             runs[event["runId"]] = Run(event["runId"], trigger.get("throughSeq"))
+            runs[event["runId"]].answers_a_task = "taskId" in trigger or "parent" in payload
         run = runs.get(run_id or "")
         if run is None:
             continue
@@ -72,10 +75,17 @@ def check_thread(events: Sequence[Json], bot: str, said: Iterable[int]) -> list[
     ]
 
 
+def check_below(events: Sequence[Json], bot: str) -> list[str]:
+    """Return every promise that the log of a sub-agent's thread breaks."""
+    return [*faults(Seen(events)), *_check_said(runs_of(events, bot))]
+
+
 def _check_order(runs: Sequence[Run]) -> list[str]:
     found: list[str] = []
     settled = 0
     for run in runs:
+        if run.answers_a_task:
+            continue
         if run.through_seq is None:
             found.append(f"{run.run_id}: nobody knows what it answers")
         elif run.through_seq <= settled:

@@ -81,6 +81,12 @@ class Room:
                 else:
                     return self._seen
 
+    async def look_below(self) -> list[Seen]:
+        """Return everything on each subthread."""
+        calls = (await self.look()).chunks("tool-input-available")
+        below = [call["childThreadId"] for call in calls if "childThreadId" in call]
+        return [await Talk(self.talk.who, thread_id).events() for thread_id in below]
+
     async def _decide(self, asked: Asked) -> None:
         # Drawn from the call, so that a decision that is said again is the same.
         decision = "allow" if Random(asked.call).random() < 0.7 else "deny"
@@ -116,6 +122,8 @@ KINDS = (
     "%%say m{n}-a\n%%say m{n}-b",
     "%%say m{n}-a ;; %%sleep 0.3 ;; %%say m{n}-b",
     "%%say m{n}-a ;; %%sleep 1.5 ;; %%say m{n}-b",
+    "%%agent %%sleep 0.2 ;; %%say of m{n}\n%%say m{n}-a",
+    "%%background %%sleep 0.5 ;; %%say of m{n}\n%%say m{n}-a",
     '%%tool Bash {{"command": "touch m{n}-once; echo m{n}-ran >> ledger"}}\n%%say m{n}-a',
     '%%say m{n}-a ;; %%tool Bash {{"command": "echo m{n}-ran >> ledger; sleep 0.5"}}\n%%say m{n}-b',
 )

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 import trio
 
-from tests.chaos.bots.checker import check_deeds, check_thread
+from tests.chaos.bots.checker import check_below, check_deeds, check_thread
 from tests.chaos.bots.world import FAULTS, World, open_world
 from tests.kit.program import Program, Start, private_place
 
@@ -126,7 +126,12 @@ async def unfinished(world: World) -> list[str]:
     for room in world.rooms:
         said = [message.seq for message in room.messages]
         found += check_thread(await room.look(), world.apart.bot_id, said)
-    return found
+    return found or await faulty_below(world)
+
+
+async def faulty_below(world: World) -> list[str]:
+    logs = [log for room in world.rooms for log in await room.look_below()]
+    return [fault for log in logs for fault in check_below(log, world.apart.bot_id)]
 
 
 async def judge(world: World, count: int) -> None:
@@ -139,6 +144,7 @@ async def judge(world: World, count: int) -> None:
     for room in world.rooms:
         said = [message.seq for message in room.messages]
         found += check_thread(logs[room.talk.thread_id], world.apart.bot_id, said)
+    found += await faulty_below(world)
     assert not found
     assert sum(world.done.values()) == count
     assert sum(len(room.messages) for room in world.rooms) > count / 2

@@ -1,6 +1,7 @@
 """A session on a CLI that misbehaves: nothing hangs, nothing is lost, each end has its cause."""
 
 import base64
+import gc
 import json
 import os
 import signal
@@ -426,6 +427,25 @@ async def test_a_cancelled_owner_leaves_nothing_behind(opened: Open, moment: str
                 await use()
         else:
             await use()
+
+
+async def test_an_ended_session_has_given_back_its_pipes(opened: Open) -> None:
+    """Field case 10.5: at once, and not when the garbage is next collected."""
+    async with opened() as session:
+        await turn(session, {"say": "hi"})
+    before = len(os.listdir("/proc/self/fd"))
+    gc.disable()
+    try:
+        async with opened() as session:
+            await turn(session, {"say": "hi"})
+        for crash in ({"exit": 3}, {"kill": 9}):
+            async with opened() as session:
+                await session.prompt("p", script(crash))
+                await failure(session)
+
+        assert len(os.listdir("/proc/self/fd")) == before
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("after_s", [0, 0.005, 0.02, 0.05, 0.1, 0.2])
