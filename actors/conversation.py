@@ -13,9 +13,10 @@ from typing import assert_never
 
 import msgspec
 
+from actors.attention import Attention, Heard, InputRules
 from actors.beside import Beside
 from actors.census import Census
-from actors.drain import Input, InputDrain
+from actors.drain import InputDrain
 from actors.effects import (
     Begin,
     Effect,
@@ -23,6 +24,8 @@ from actors.effects import (
     Fetch,
     Forward,
     Leave,
+    LookBack,
+    LookUp,
     See,
     Settle,
 )
@@ -31,6 +34,7 @@ from actors.events import (
     ApprovalGiven,
     Event,
     InterruptRequested,
+    Notice,
     ResultGiven,
     Trigger,
 )
@@ -61,6 +65,8 @@ from actors.messages import (
     Interrupt,
     Landed,
     Opened,
+    PastRead,
+    PeopleFound,
     RunControl,
     RunEnded,
     RunFetched,
@@ -70,7 +76,9 @@ from actors.messages import (
     StopAside,
     ThreadInbox,
 )
+from actors.past import past_of
 from actors.ports import OpenRun
+from actors.prompt import Prompt, compose, files_of
 from actors.recovery import quoted
 from actors.runs import Aside, MainRun, Run
 
@@ -91,7 +99,8 @@ class Conversation:
         floor: int,
         agent: Agent,
         new_id: Callable[[], str],
-        opening: Input | None = None,
+        rules: InputRules = InputRules(),  # noqa: B008  # frozen
+        opening: Prompt | None = None,
         preface: str | None = None,
     ) -> None:
         """`opening` is answered before anything else; `preface` stands before what comes first."""
@@ -100,6 +109,8 @@ class Conversation:
         self._own, self._agent, self._new_id = own_principal_id, agent, new_id
         self._input = InputDrain(own_principal_id, floor)
         self._fetching: set[str] = set()
+        self._rules, self._attention = rules, Attention(rules, own_principal_id)
+        self._inquiry: LookUp | LookBack | None = None
         self._run: MainRun | None = None
         self._beside = Beside(agent, self._new_run_id)
         self._ready = self._draining = self._closed = False
@@ -125,6 +136,14 @@ class Conversation:
                 self._fetching.discard(message.run_id)
                 self._input.fill(message.run_id, message.events)
                 effects = []
+            case PeopleFound():
+                asked = self._inquiry.principal_ids if isinstance(self._inquiry, LookUp) else ()
+                self._attention.learn(message.people, asked)
+                self._inquiry, effects = None, []
+            case PastRead():
+                past = past_of(message.events, self._own, self._input.settled_seq)
+                self._attention.recollect(past)
+                self._inquiry, effects = None, []
             case HarnessSaid():
                 effects = self._said(message.said)
             case SessionEnded():
@@ -189,13 +208,45 @@ class Conversation:
         """Begin the next run if one is due."""
         effects: list[Effect] = []
         while self._run is None and self._ready:
-            opening, self._opening = self._opening, None
-            past_seq = opening.through_seq if opening else self._input.settled_seq
-            taken = opening or self._input.take()
+            if self._opening is not None:
+                opening, self._opening = self._opening, None
+                return effects + self._answer(opening, opening.through_seq, goes_on=True)
+            if self._inquiry is not None:
+                return effects
+            if (inquiry := self._inquire()) is not None:
+                self._inquiry = inquiry
+                return [*effects, inquiry]
+            past_seq, taken = self._input.settled_seq, self._input.take()
             if taken is None:
                 return effects
-            effects += self._answer(taken, past_seq, goes_on=opening is not None)
+            heard = self._attention.hear(taken.messages)
+            effects += self._heard(heard, past_seq, taken.through_seq)
         return effects
+
+    def _inquire(self) -> LookUp | LookBack | None:
+        """Return what has to be known before what waits can be heard; None when nothing has."""
+        authors = self._input.authors
+        if unknown := self._attention.unknown(authors):
+            return LookUp(unknown)
+        return LookBack() if authors and self._attention.needs_past else None
+
+    def _heard(self, heard: Heard, past_seq: int, through_seq: int) -> list[Effect]:
+        """Answer, or say why not; what is neither asked nor silent is remembered."""
+        if heard.notice is not None:
+            return self._decline(heard.notice, through_seq)
+        if not heard.asked:
+            return [Settle(through_seq)]
+        people, may_instruct = self._attention.people, self._rules.may_instruct
+        text = compose(heard.asked, people, heard.context, may_instruct)
+        prompt = Prompt(text, through_seq, files_of(heard.asked, people))
+        return self._answer(prompt, past_seq, goes_on=False)
+
+    def _decline(self, notice: Notice, through_seq: int) -> list[Effect]:
+        """Say in a run of its own, which answers nothing, why there is no answer."""
+        run = self._run = MainRun(self._new_run_id(), self._new_id(), through_seq)
+        record = OpenRun(run_id=run.run_id, prompt_id=run.prompt_id, through_seq=through_seq)
+        said = run.begin(None, self._agent) + run.notice(notice)
+        return [Begin(record), *said, *run.end("completed", None)]
 
     def _leave(self) -> list[Effect]:
         """Leave when drained. The session need not wait for what is still on the way out."""
@@ -207,10 +258,8 @@ class Conversation:
             effects.append(Leave())
         return effects
 
-    def _answer(self, taken: Input, past_seq: int, *, goes_on: bool) -> list[Effect]:
-        """Begin a run on what was said; what was silent is settled without one."""
-        if not taken.text:
-            return [Settle(taken.through_seq)]
+    def _answer(self, taken: Prompt, past_seq: int, *, goes_on: bool) -> list[Effect]:
+        """Begin a run."""
         preface, self._preface = self._preface, None
         text = taken.text if preface is None else quoted(preface, taken.text)
         run = self._run = MainRun(self._new_run_id(), self._new_id(), taken.through_seq)
@@ -228,6 +277,7 @@ class Conversation:
                 through_seq=taken.through_seq,
                 prompt_id=run.prompt_id,
                 text=text,
+                files=taken.files,
                 past_seq=past_seq,
             ),
         ]

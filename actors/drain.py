@@ -10,18 +10,24 @@ from math import inf
 
 import msgspec
 
-from actors.clean import clean_text
-from actors.events import Event, Part, RunFinished, RunStarted, SeenChunk
+from actors.events import Event, Part, RunFinished, RunStarted
+from actors.files import Files
+from actors.thread_message import Texts, ThreadMessage, joined
 
 MAX_BATCH = 256
 """Events in one append (12): by then the rest of a bare message has come, or never will."""
 
 
 class Input(msgspec.Struct, frozen=True):
-    """What was final, as one message; `text` is None when all of it was silent."""
+    """What was final, each message at the place of its first event."""
 
-    text: str | None
+    messages: tuple[ThreadMessage, ...]
     through_seq: int
+
+    @property
+    def text(self) -> str | None:
+        """All of it as one text; None when all of it was silent."""
+        return joined(message.text for message in self.messages) or None
 
 
 class _Run:
@@ -29,24 +35,25 @@ class _Run:
 
     __slots__ = (
         "bare_left",
+        "files",
         "final_seq",
         "first_seq",
         "last_seq",
-        "open",
-        "parts",
+        "principal_id",
         "silent",
         "started",
+        "texts",
     )
 
-    def __init__(self, first_seq: int, *, silent: bool = False) -> None:
+    def __init__(self, principal_id: str, first_seq: int, *, silent: bool = False) -> None:
+        self.principal_id = principal_id
         self.first_seq = first_seq
         self.last_seq = first_seq
         self.final_seq: int | None = None
         self.silent = silent
         self.started = silent
         self.bare_left = 0
-        self.parts: list[list[str]] = []
-        self.open: dict[str, list[str]] = {}
+        self.texts, self.files = Texts(), Files()
 
     def take_in(self, event: Event) -> None:
         self.last_seq = event.seq
@@ -57,25 +64,21 @@ class _Run:
                 self.final_seq = event.seq
             case body:
                 if isinstance(body, Part) and not self.silent:
-                    self._read(body.chunk)
+                    self.texts.read(body.chunk)
+                    self.files.read(body.chunk)
                 if not self.started:
                     self.bare_left = event.bare_left or 0
                     self.final_seq = None if self.bare_left else event.seq
 
-    def _read(self, chunk: SeenChunk) -> None:
-        part_id = chunk.id or ""
-        if chunk.type == "text-start" or (chunk.type == "text-delta" and part_id not in self.open):
-            self.parts.append([])
-            self.open[part_id] = self.parts[-1]
-        if chunk.type == "text-delta" and chunk.delta:
-            self.open[part_id].append(chunk.delta)
-        elif chunk.type == "text-end":
-            self.open.pop(part_id, None)
-
     @property
-    def text(self) -> str:
-        """The text parts in order of appearance, a blank line between two."""
-        return _joined("".join(part) for part in self.parts)
+    def message(self) -> ThreadMessage:
+        """What it says: the text parts in order of appearance, a blank line between two."""
+        return ThreadMessage(
+            principal_id=self.principal_id,
+            text=joined(self.texts.parts),
+            final_seq=self.final_seq or self.last_seq,
+            files=self.files.all,
+        )
 
 
 class InputDrain:
@@ -114,6 +117,11 @@ class InputDrain:
         """True when `take` would return something."""
         return bool(self._ready())
 
+    @property
+    def authors(self) -> set[str]:
+        """Who said what `take` would return."""
+        return {self._runs[run_id].principal_id for run_id in self._ready()}
+
     def observe(self, event: Event) -> None:
         """Take in any event, ascending; own ones, and seqs seen before, change nothing (2.7)."""
         if event.seq <= self._seen_seq:
@@ -128,7 +136,7 @@ class InputDrain:
             self._receive(run_id, event)
 
     def take(self) -> Input | None:
-        """Return all that is final as one message; None when nothing is.
+        """Return all that is final; None when nothing is.
 
         Messages stand in the order in which they began: so the thread shows them to people (5.5),
         each at the place of its first event.
@@ -138,7 +146,7 @@ class InputDrain:
             return None
         runs = sorted((self._runs.pop(run_id) for run_id in ready), key=lambda run: run.first_seq)
         self._settled_seq = max(run.final_seq or 0 for run in runs)
-        return Input(_joined(run.text for run in runs) or None, self._settled_seq)
+        return Input(tuple(run.message for run in runs), self._settled_seq)
 
     def needs(self) -> set[str]:
         """Return the runs that began before our view; until filled, later ones wait for them."""
@@ -159,7 +167,8 @@ class InputDrain:
         if self._is_own(ordered):
             return
         if not fetched or self._is_headless(ordered):
-            self._runs[run_id] = _Run(ordered[0].seq, silent=True)
+            first = ordered[0]
+            self._runs[run_id] = _Run(first.principal_id, first.seq, silent=True)
         for event in ordered:
             self._receive(run_id, event, begins=True)
 
@@ -179,7 +188,7 @@ class InputDrain:
                 return
             if isinstance(event.body, RunFinished) and not begins:
                 return  # its run is settled, or our own
-            run = self._runs[run_id] = _Run(event.seq)
+            run = self._runs[run_id] = _Run(event.principal_id, event.seq)
         run.take_in(event)
         if run.final_seq is not None and run.final_seq <= self._settled_seq:
             del self._runs[run_id]
@@ -237,8 +246,3 @@ class InputDrain:
 def _is_of_a_message(event: Event) -> bool:
     """Tell whether the event counts for a message; a part we cannot read does, if it is bare."""
     return isinstance(event.body, Part | RunStarted | RunFinished) or event.bare_left is not None
-
-
-def _joined(texts: Iterable[str]) -> str:
-    cleaned = (clean_text(text) for text in texts)
-    return "\n\n".join(text for text in cleaned if text.strip())

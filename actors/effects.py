@@ -48,6 +48,16 @@ class Fetch(msgspec.Struct, frozen=True):
     run_id: str
 
 
+class LookUp(msgspec.Struct, frozen=True):
+    """It matters who these are: ask, then say `PeopleFound`."""
+
+    principal_ids: tuple[str, ...]
+
+
+class LookBack(msgspec.Struct, frozen=True):
+    """It matters what was said before: read it, then say `PastRead`."""
+
+
 class Own(msgspec.Struct, frozen=True):
     """A run that answers no prompt is of the agent here; said again once its thread is known."""
 
@@ -97,5 +107,7 @@ Effect = (
     | Settle
     | Excuse
     | Fetch
+    | LookUp
+    | LookBack
     | Leave
 )

@@ -29,6 +29,7 @@ class SeenChunk(Value, frozen=True, kw_only=True):
     tool_call_id: str | None = None
     media_type: str | None = None
     filename: str | None = None
+    url: str | None = None
 
 
 class Part(Value, frozen=True):
@@ -37,8 +38,18 @@ class Part(Value, frozen=True):
     chunk: SeenChunk
 
 
+class Trigger(Value, frozen=True):
+    """Why a run began: the input it answers was final up to and with `through_seq` (5.2)."""
+
+    through_seq: int | None = None
+    task_id: str | None = None
+    """The background task whose report it answers."""
+
+
 class RunStarted(Value, frozen=True):
     """`run_started` (5.2)."""
+
+    trigger: Trigger | None = None
 
 
 class RunFinished(Value, frozen=True):
@@ -226,14 +237,6 @@ AnyChunk = (
     | DataNotice
     | DataUsage
 )
-
-
-class Trigger(Value, frozen=True):
-    """Why a run began: the input it answers was final up to and with `through_seq` (5.2)."""
-
-    through_seq: int | None = None
-    task_id: str | None = None
-    """The background task whose report it answers."""
 
 
 class Parent(Value, frozen=True):

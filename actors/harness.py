@@ -159,6 +159,23 @@ class TurnEnded(Said, frozen=True, kw_only=True):
 AnySaid = Spoken | AsideBegan | AsideSaid | AsideEnded | TasksRunning | Woke | TurnEnded
 
 
+MediaType = Literal[
+    "image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf", "text/plain"
+]
+"""What a harness may be given."""
+
+
+class Attachment(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that goes with a prompt. The model sees it after `label`, before the prompt's text."""
+
+    label: str
+    """Whose it is, and what it is called."""
+    name: str
+    media_type: MediaType
+    data: bytes
+    """The file as it is; text in UTF-8."""
+
+
 class Supplied(msgspec.Struct, frozen=True):
     """The result of a call that somebody gave in the tool's place."""
 

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import msgspec
 import trio
 
-from actors.clean import clean_text
-from actors.events import Event, Part, RunFinished, RunStarted, SeenChunk
+from actors.events import Event, Part, RunFinished, RunStarted
 from actors.ports import Refused, ThreadLog
+from actors.quoting import quote, shortened
+from actors.thread_message import Texts
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +34,6 @@ BEFORE = (
 )
 AFTER = "[scuba] Here the record ends. Now go on with this:"
 LEFT_OUT = "[scuba] Messages before these are left out."
-CUT = "\n[…]\n"
 
 
 class _Message:
@@ -43,8 +43,7 @@ class _Message:
         self.principal_id = principal_id
         self.last_seq = 0
         self.is_whole = True
-        self._parts: list[list[str]] = []
-        self._open: dict[str, list[str]] = {}
+        self._texts = Texts()
 
     def take(self, event: Event) -> None:
         self.last_seq = event.seq
@@ -54,22 +53,14 @@ class _Message:
             case RunFinished():
                 self.is_whole = True
             case Part(chunk):
-                self._read(chunk)
+                self._texts.read(chunk)
             case _:
                 pass
 
-    def _read(self, chunk: SeenChunk) -> None:
-        id_ = chunk.id or ""
-        if chunk.type == "text-start" or (chunk.type == "text-delta" and id_ not in self._open):
-            self._parts.append([])
-            self._open[id_] = self._parts[-1]
-        if chunk.type == "text-delta":
-            self._open[id_].append(chunk.delta or "")
-
     @property
     def text(self) -> str:
-        parts = (clean_text("".join(part)).strip() for part in self._parts)
-        return _shortened("\n\n".join(filter(None, parts)))
+        parts = (part.strip() for part in self._texts.parts)
+        return shortened("\n\n".join(filter(None, parts)), MESSAGE_CHARS)
 
 
 class History(msgspec.Struct, frozen=True):
@@ -109,7 +100,7 @@ def told(history: History, own_principal_id: str, text: str) -> str:
     lines = [BEFORE, *([] if history.is_all else [LEFT_OUT])]
     for principal_id, said in history.messages:
         who = "You answered" if principal_id == own_principal_id else f"{principal_id} wrote"
-        lines += ["", f"{who}:", *(f"> {line}" for line in said.split("\n"))]
+        lines += ["", f"{who}:", *quote(said)]
     return "\n".join([*lines, "", AFTER, "", text])
 
 
@@ -137,10 +128,3 @@ def _newest(said: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
             break
         kept.append((principal_id, text))
     return kept[::-1]
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= MESSAGE_CHARS:
-        return text
-    half = (MESSAGE_CHARS - len(CUT)) // 2
-    return text[:half] + CUT + text[-half:]

@@ -5,7 +5,9 @@ from typing import Literal
 import msgspec
 
 from actors.events import Draft, Event, Notice
+from actors.files import File
 from actors.harness import AnySaid, Decision
+from actors.people import Person
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
@@ -120,6 +122,18 @@ class RunFetched(Message, frozen=True):
     events: tuple[Event, ...]
 
 
+class PeopleFound(Message, frozen=True):
+    """Who is on the thread, as far as the server tells; from the thread's own reader."""
+
+    people: tuple[Person, ...]
+
+
+class PastRead(Message, frozen=True):
+    """What the thread holds of before, ascending; from the thread's own reader."""
+
+    events: tuple[Event, ...]
+
+
 class Drain(Message, frozen=True):
     """Begin no further turn, then leave; from root.
 
@@ -143,6 +157,8 @@ ThreadInbox = (
     | Opened
     | RunControl
     | RunFetched
+    | PeopleFound
+    | PastRead
     | Drain
     | Cut
 )
@@ -161,6 +177,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
     through_seq: int
     prompt_id: str
     text: str
+    files: tuple[File, ...] = ()
     past_seq: int = 0
 
 

@@ -3,7 +3,7 @@
 Every method may be cancelled at any await; none holds a lock across one that a caller can see.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from math import inf
 from typing import Literal, Protocol
@@ -12,8 +12,9 @@ import msgspec
 import trio
 
 from actors.events import Draft, Event, Opens
-from actors.harness import AnySaid, Decision
+from actors.harness import AnySaid, Attachment, Decision
 from actors.messages import ThreadGranted, ThreadInbox, ThreadRevoked
+from actors.people import Person
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -116,7 +117,9 @@ class HarnessSession(Protocol):
         """
         ...
 
-    async def prompt(self, prompt_id: str, text: str) -> None:
+    async def prompt(
+        self, prompt_id: str, text: str, attachments: Sequence[Attachment] = ()
+    ) -> None:
         """Begin a turn. Raises SessionFailed when the harness does not take it in time.
 
         An id is given once: a harness may drop a prompt that its record knows already.
@@ -207,6 +210,21 @@ class ThreadLog(Protocol):
 
     async def run_events(self, thread_id: str, run_id: str) -> Sequence[Event]:
         """Return every event of one run, ascending. Retries and raises as `window`."""
+        ...
+
+    async def people(self, thread_id: str, principal_ids: Collection[str]) -> Sequence[Person]:
+        """Return who takes part in a thread, and of these principals those it tells about.
+
+        Retries and raises as `window`.
+        """
+        ...
+
+    async def content(self, thread_id: str, url: str, most_bytes: int) -> bytes | None:
+        """Return what an artifact of the thread holds, by its address on this server.
+
+        None for any other address: nothing else is fetched. Retries as `window`; raises Refused,
+        `too_big` when it has more bytes.
+        """
         ...
 
     def subscribe(

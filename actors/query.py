@@ -11,6 +11,7 @@ from math import inf
 import trio
 
 from actors import history
+from actors.enclosing import Fetch, enclose
 from actors.harness import Told, TurnEnded
 from actors.history import History
 from actors.messages import (
@@ -58,6 +59,7 @@ class QueryActor:
         harness: Harness,
         journal: Journal,
         recall: Recall,
+        fetch: Fetch,
         *,
         place: Place,
         cooperative_s: float = 10.0,
@@ -68,7 +70,7 @@ class QueryActor:
     ) -> None:
         self._thread_id, self._own = thread_id, own_principal_id
         self._inbox, self._outbox = inbox, outbox
-        self._harness, self._recall = harness, recall
+        self._harness, self._recall, self._fetch = harness, recall, fetch
         self._cooperative_s, self._drain_s = cooperative_s, drain_s
         self._teller = Teller(outbox)
         self._spending = Spending(thread_id, journal, budget_usd=budget_usd, is_shown=shows_usage)
@@ -129,11 +131,12 @@ class QueryActor:
         failure: SessionFailed | None = None
         with turn.opening:
             try:
+                enclosed = await enclose(turn.files, self._fetch)
                 live = await self._session.working(self._nursery, turn)
-                text = await self._whole_text(live, turn)
+                text = await self._whole_text(live, turn, enclosed.noted(turn.text))
                 if not (turn.opening.cancel_called or turn.ended.is_set()):
                     live.turn, turn.prompted, live.needs_history = turn, True, False
-                    await live.session.prompt(turn.prompt_id, text)
+                    await live.session.prompt(turn.prompt_id, text, enclosed.attachments)
             except SessionFailed as failed:
                 failure = failed
         if turn.ended.is_set():
@@ -145,15 +148,15 @@ class QueryActor:
             ended = TurnEnded(prompt_id=turn.prompt_id, status="interrupted")
             await self._teller.end(turn, HarnessSaid((ended,)))
 
-    async def _whole_text(self, live: Live, turn: Turn) -> str:
+    async def _whole_text(self, live: Live, turn: Turn, text: str) -> str:
         """Return the prompt; to a session that lost its memory, with what the thread remembers."""
         if not live.needs_history:
-            return turn.text
+            return text
         past = await self._recall(turn.past_seq)
         if not self._session.is_told:
             await self._teller.say(_begins_anew(past))
             self._session.is_told = True
-        return history.told(past, self._own, turn.text)
+        return history.told(past, self._own, text)
 
     def _lost(self, turn: Turn) -> None:
         turn.begin_anew()

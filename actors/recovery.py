@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.drain import Input
 from actors.events import (
     AnyChunk,
     ApprovalGiven,
@@ -28,6 +27,8 @@ from actors.events import (
 )
 from actors.leftovers import ending, look
 from actors.ports import Evidence, Keyed, OpenRun
+from actors.prompt import Prompt
+from actors.quoting import quote
 
 RAN = ("tool-output-available", "tool-output-error")
 """Outcomes of a call that ran, or may have."""
@@ -60,7 +61,7 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     """To append first."""
     settles: bool = False
     """Its input is answered, or will not be."""
-    goes_on: Input | None = None
+    goes_on: Prompt | None = None
     """To begin a run with, which answers the same input."""
     preface: str | None = None
     """The input is asked again, but quoted below this, because a tool may have run for it."""
@@ -80,7 +81,7 @@ def decide(run: OpenRun, events: Sequence[Event], evidence: Evidence) -> Fate:
     if evidence.fate in ("unfinished", "answered") or run.resumes == "session":
         # A harness whose question nobody hears takes it for denied, and may end: no answer yet.
         cut = ending(run.run_id, events, more=[DataNotice(data=GOING_ON)])
-        return Fate(events=tuple(cut), goes_on=Input(GO_ON, run.through_seq))
+        return Fate(events=tuple(cut), goes_on=Prompt(GO_ON, run.through_seq))
     if run.resumes == "input" or _worked(events):
         cut = ending(run.run_id, events, more=[DataNotice(data=GOING_ON)])
         return Fate(events=tuple(cut), preface=LOOK_FIRST)
@@ -89,7 +90,7 @@ def decide(run: OpenRun, events: Sequence[Event], evidence: Evidence) -> Fate:
 
 def quoted(preface: str, text: str) -> str:
     """Return what is asked again, so that it is read before anything of it is done."""
-    return "\n".join([preface, "", *(f"> {line}" for line in text.split("\n"))])
+    return "\n".join([preface, "", *quote(text)])
 
 
 def _worked(events: Sequence[Event]) -> bool:

@@ -79,7 +79,7 @@ class MainRun(Run):
         self.cut = False
         """It was our own end that stopped it: the next start decides what becomes of it."""
 
-    def begin(self, trigger: Trigger, agent: Agent) -> list[Effect]:
+    def begin(self, trigger: Trigger | None, agent: Agent) -> list[Effect]:
         """Say that it begins."""
         started = RunStartedPayload(trigger=trigger, agent=agent)
         return self.append([Draft("run_started", self.run_id, started)])

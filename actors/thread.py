@@ -5,7 +5,7 @@ child's receiving task never waits for it.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import inf
 
@@ -13,6 +13,7 @@ import trio
 
 from actors import backlog, leftovers, recovery
 from actors.archive import archive_later
+from actors.attention import InputRules
 from actors.backlog import Backlog
 from actors.census import Census
 from actors.conversation import Conversation
@@ -25,6 +26,8 @@ from actors.effects import (
     Fetch,
     Forward,
     Leave,
+    LookBack,
+    LookUp,
     Own,
     Release,
     See,
@@ -42,6 +45,8 @@ from actors.messages import (
     EventsSeen,
     Interrupt,
     OutboxInbox,
+    PastRead,
+    PeopleFound,
     QueryInbox,
     RunEnded,
     RunFetched,
@@ -50,11 +55,15 @@ from actors.messages import (
     ThreadGranted,
     ThreadInbox,
 )
-from actors.ports import Evidence, Journal, OpenRun, Position, Record, ThreadLog
+from actors.people import Person
+from actors.ports import Evidence, Journal, OpenRun, Position, Record, Refused, ThreadLog
 from actors.recovery import Fate
 from actors.run_owners import RunOwners
 
 logger = logging.getLogger(__name__)
+
+PAST_EVENTS = 2_000
+"""So much of the log is read for what was said before; a long answer is many events."""
 
 AskEvidence = Callable[[str, str | None, str], Awaitable[Evidence]]
 """`Harness.evidence`."""
@@ -97,6 +106,7 @@ class ThreadActor:
         agent: Agent,
         policy: Backlog,
         archive_s: float,
+        rules: InputRules,
         new_id: Callable[[], str],
     ) -> None:
         self._granted, self._thread_id = granted, granted.thread_id
@@ -106,7 +116,11 @@ class ThreadActor:
         self._policy, self._own = policy, own_principal_id
         self._archive_s = archive_s
         self._begin = partial(
-            Conversation, own_principal_id=own_principal_id, agent=agent, new_id=new_id
+            Conversation,
+            own_principal_id=own_principal_id,
+            agent=agent,
+            new_id=new_id,
+            rules=rules,
         )
         self._conversation: Conversation
 
@@ -248,6 +262,10 @@ class ThreadActor:
                 await self._journal.excuse(self._thread_id)
             case Fetch():
                 nursery.start_soon(self._fetch, effect.run_id)
+            case LookUp():
+                nursery.start_soon(self._look_up, effect.principal_ids)
+            case LookBack():
+                nursery.start_soon(self._look_back)
             case Leave():
                 pass
 
@@ -263,6 +281,23 @@ class ThreadActor:
     async def _fetch(self, run_id: str) -> None:
         events = await self._log.run_events(self._thread_id, run_id)
         await self._inbox_send.send(RunFetched(run_id, tuple(events)))
+
+    async def _look_up(self, principal_ids: tuple[str, ...]) -> None:
+        people: Sequence[Person] = ()
+        try:
+            people = await self._log.people(self._thread_id, principal_ids)
+        except Refused as refused:
+            logger.warning("it is not known who takes part: %s", refused)
+        await self._inbox_send.send(PeopleFound(tuple(people)))
+
+    async def _look_back(self) -> None:
+        events: Sequence[Event] = ()
+        after = max(0, self._granted.joined_seq - 1)
+        try:
+            events = await self._log.window(self._thread_id, after, PAST_EVENTS)
+        except Refused as refused:
+            logger.warning("what was said before cannot be read: %s", refused)
+        await self._inbox_send.send(PastRead(tuple(events)))
 
 
 def _tell_skipped(count: int) -> None:

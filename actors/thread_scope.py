@@ -15,6 +15,7 @@ import trio
 
 from actors import leftovers
 from actors.approval import ApprovalActor
+from actors.attention import InputRules
 from actors.backlog import Backlog, after_crash
 from actors.census import Census, total
 from actors.events import Agent
@@ -55,6 +56,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     own_principal_id: str
     backlog: Backlog = Backlog()
+    input: InputRules = InputRules()
+    """Whom it listens to."""
     cooperative_s: float = 10.0
     """An interrupt may take so long to be obeyed …"""
     drain_s: float = 8.0
@@ -256,6 +259,7 @@ class ThreadScope:
             outside.harness,
             outside.journal,
             partial(recall, outside.log, thread_id, self.granted.joined_seq, own_id),
+            partial(outside.log.content, thread_id),
             place=self._shared.places.place(),
             cooperative_s=policy.cooperative_s,
             drain_s=policy.drain_s,
@@ -299,5 +303,6 @@ class ThreadScope:
             agent=Agent(name=policy.own_principal_id, harness=harness.name, model=model),
             archive_s=policy.archive_s,
             policy=policy.backlog if self._is_first_life else after_crash(policy.backlog),
+            rules=policy.input,
             new_id=outside.new_id,
         )

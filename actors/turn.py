@@ -3,6 +3,7 @@
 import msgspec
 import trio
 
+from actors.files import File
 from actors.harness import AnySaid
 from actors.messages import HarnessSaid, SessionEnded, StartTurn, ThreadInbox
 
@@ -10,8 +11,11 @@ from actors.messages import HarnessSaid, SessionEnded, StartTurn, ThreadInbox
 class Turn:
     """What was asked, where it is, and how to stop it."""
 
-    def __init__(self, prompt_id: str, text: str = "", past_seq: int = 0) -> None:
+    def __init__(
+        self, prompt_id: str, text: str = "", past_seq: int = 0, files: tuple[File, ...] = ()
+    ) -> None:
         self.prompt_id, self.text, self.past_seq = prompt_id, text, past_seq
+        self.files = files
         self.ended = trio.Event()
         self.opening = trio.CancelScope()
         """Covers everything until the harness has the prompt."""
@@ -25,7 +29,7 @@ class Turn:
     @classmethod
     def asked_for(cls, asked: StartTurn) -> "Turn":
         """Return the turn of a prompt, which nobody has yet."""
-        return cls(asked.prompt_id, asked.text, asked.past_seq)
+        return cls(asked.prompt_id, asked.text, asked.past_seq, asked.files)
 
     @classmethod
     def woken(cls, prompt_id: str) -> "Turn":

@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 import trio
 
+from actors.attention import InputRules
 from actors.backlog import Backlog
 from actors.thread_scope import Policy
 from scuba import bot, descriptors, log
@@ -100,6 +101,11 @@ async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], S
             on_first_join=settings.backlog.on_first_join,
             on_resume=settings.backlog.on_resume,
             max_replay=settings.backlog.max_replay,
+        ),
+        input=InputRules(
+            respond_to=settings.input.respond_to,
+            instructors=settings.input.instructors,
+            max_bot_turns=settings.input.max_bot_turns,
         ),
         cooperative_s=settings.interrupt.cooperative_seconds,
         drain_s=settings.interrupt.drain_seconds,

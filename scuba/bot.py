@@ -69,6 +69,7 @@ async def run(
     _warn_of_bypass(bot.claude)
     become_subreaper()
     started = Once(task_status)
+    logger.info("%s", bot.policy.input)
     folder = bot.claude.state_dir / SESSIONS_NAME
     with log.bound(principal_id=bot.policy.own_principal_id):
         async with _life_line(folder) as life_line, trio.open_nursery() as nursery:

@@ -34,6 +34,7 @@ BOT: dict[str, Any] = {
     "threads": {"thr_7Q2mX9": {"model": "haiku", "cwd": "docs", "permissionMode": "acceptEdits"}},
     "logger": {"level": "debug"},
     "backlog": {"onFirstJoin": "catch_up", "maxReplay": 200},
+    "input": {"respondTo": "mentions", "instructors": ["user-ada", "user-ben"]},
     "interrupt": {"cooperativeSeconds": 5, "drainSeconds": 5},
     "approvals": {"expirySeconds": 3600},
     "stop": {"graceSeconds": 10},

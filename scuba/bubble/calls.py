@@ -92,6 +92,14 @@ class Calls:
             raise answer
         return answer
 
+    async def fetch(self, route: str, most_bytes: int) -> bytes:
+        """Return a content; raises Unavailable, or Refused, `too_big` when it is larger."""
+        target = self._address.prefix + route
+        answer = await self._exchange("GET", target, b"", self._credential.token, most_bytes)
+        if isinstance(answer, Refused | Unavailable):
+            raise answer
+        return answer
+
     async def renew(self, old: Secret) -> bool:
         """Return whether there is another token than `old` now; see `Credential.renew`."""
         return await self._credential.renew(old, self._owner)
@@ -111,26 +119,36 @@ class Calls:
         return decoded(answer, _WHOAMI).principal.principal_id
 
     async def _exchange(
-        self, method: str, target: str, content: bytes, token: Secret
+        self,
+        method: str,
+        target: str,
+        content: bytes,
+        token: Secret,
+        most_bytes: int | None = None,
     ) -> bytes | Refused | Unavailable:
         asked = f"{method} {target.partition('?')[0]}"
         try:
             with trio.fail_after(CALL_S):
-                async with self._places:
-                    response = await self._pool.request(
+                async with (
+                    self._places,
+                    self._pool.stream(
                         method,
                         self._address.at(target),
                         headers=self._headers(content, token),
                         content=Body(content),
                         extensions={"timeout": {"connect": CONNECT_S}},
-                    )
+                    ) as response,
+                ):
+                    body = await _read(response, most_bytes)
         except trio.TooSlowError:
             return Unavailable(f"{asked}: no answer within {CALL_S:g} s")
         except FAILURES as error:
             return Unavailable(f"{asked}: {cause_of(error)}")
+        if body is None:
+            return Refused("too_big", f"the answer has more than {most_bytes} bytes", 413)
         if 200 <= response.status < 300:
-            return response.content
-        return failure(response.status, _by_name(response.headers), response.content)
+            return body
+        return failure(response.status, _by_name(response.headers), body)
 
     def _headers(self, content: bytes, token: Secret) -> list[tuple[bytes, bytes]]:
         headers = [
@@ -140,6 +158,16 @@ class Calls:
             (b"Content-Length", str(len(content)).encode()),
         ]
         return [*headers, (b"Content-Type", b"application/json")] if content else headers
+
+
+async def _read(response: httpcore.Response, most_bytes: int | None) -> bytes | None:
+    """Return the body; None when a good answer has more bytes, or does not say how many."""
+    if most_bytes is not None and 200 <= response.status < 300:
+        length = _by_name(response.headers).get("content-length", "")
+        # An answer that goes on beyond the length it told is an error of the protocol.
+        if not length.isdecimal() or int(length) > most_bytes:
+            return None
+    return await response.aread()
 
 
 def _is_unauthenticated(answer: bytes | Refused | Unavailable) -> bool:

@@ -38,6 +38,8 @@ _THREAD = Json(wire.ThreadView)
 _THREADS = Json(ThreadItems)
 _PRINCIPAL = Json(wire.PrincipalCreated)
 _TOKEN = Json(wire.Token)
+_ARTIFACT = Json(wire.Artifact)
+_SOMEBODY = Json(wire.Principal)
 
 
 class BubbleClient:
@@ -120,6 +122,11 @@ class BubbleClient:
         """Return whose token this is (2.3)."""
         return await self._calls.call("GET", Route.WHOAMI, _WHOAMI)
 
+    async def principal(self, principal_id: str) -> wire.Principal:
+        """Return what the caller may know of a principal (2.6)."""
+        route = fill(Route.PRINCIPAL, principal_id=principal_id)
+        return await self._calls.call("GET", route, _SOMEBODY)
+
     async def create_principal(self, new: wire.NewPrincipal) -> wire.PrincipalCreated:
         """Make a principal; its token is told once (2.4)."""
         return await self._calls.call("POST", Route.PRINCIPALS, _PRINCIPAL, body=new)
@@ -170,6 +177,16 @@ class BubbleClient:
             if answer.next_cursor is None or answer.next_cursor == cursor:
                 return found
             cursor = answer.next_cursor
+
+    async def artifact(self, artifact_id: str) -> wire.Artifact:
+        """Return an artifact with its versions (11.2)."""
+        route = fill(Route.ARTIFACT, artifact_id=artifact_id)
+        return await self._calls.call("GET", route, _ARTIFACT)
+
+    async def content(self, artifact_id: str, version: int, most_bytes: int) -> bytes:
+        """Return the bytes of a version (11.2); Refused, `too_big`, when they are more."""
+        route = fill(Route.CONTENT, artifact_id=artifact_id, version=str(version))
+        return await self._calls.fetch(route, most_bytes)
 
     # --- events --------------------------------------------------------------------------------
 

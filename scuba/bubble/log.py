@@ -1,7 +1,7 @@
 """A bot's view of the Bubble server: append and read by HTTP, live by one socket."""
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -12,8 +12,10 @@ import trio
 
 from actors.events import Draft, Event, Opens
 from actors.messages import CaughtUp, EventsSeen, ThreadGranted, ThreadInbox, ThreadRevoked
+from actors.people import Person
 from actors.ports import Keyed, Refused
 from scuba import wire
+from scuba.bubble.contents import artifact_of
 from scuba.bubble.gate import Gate
 from scuba.bubble.http import BubbleClient
 from scuba.bubble.live import Live, Statistics
@@ -130,6 +132,33 @@ class BubbleLog:
 
         return await self._patience.until_answered(read)
 
+    async def people(self, thread_id: str, principal_ids: Collection[str]) -> Sequence[Person]:
+        """Return who takes part in a thread, and who of these is to be seen; see the port."""
+        view = await self._patience.until_answered(partial(self._client.thread, thread_id))
+        found = {somebody.principal_id: _person(somebody) for somebody in view.participants}
+        for principal_id in set(principal_ids) - set(found):
+            try:
+                ask = partial(self._client.principal, principal_id)
+                found[principal_id] = _person(await self._patience.until_answered(ask))
+            except Refused as refused:  # it takes part through the thread above, or has left
+                logger.debug("%s is not to be seen: %s", principal_id, refused)
+        return tuple(found.values())
+
+    async def content(self, thread_id: str, url: str, most_bytes: int) -> bytes | None:
+        """Return what an artifact of the thread holds; see the port.
+
+        One of another thread is refused: who writes here may not see what the bot sees there.
+        """
+        named = artifact_of(url, self._client.address)
+        if named is None:
+            return None
+        artifact_id, version = named
+        look = partial(self._client.artifact, artifact_id)
+        if (await self._patience.until_answered(look)).thread_id != thread_id:
+            raise Refused("artifact_not_found", "it is not of this thread", 404)
+        read = partial(self._client.content, artifact_id, version, most_bytes)
+        return await self._patience.until_answered(read)
+
     @asynccontextmanager
     async def subscribe(
         self, thread_id: str, after: int, inbox: trio.MemorySendChannel[ThreadInbox]
@@ -162,6 +191,10 @@ class BubbleLog:
                 f"the log is another one: {page.log_epoch}, not {self._live.log_epoch}",
                 409,
             )
+
+
+def _person(somebody: wire.Participant | wire.Principal) -> Person:
+    return Person(somebody.principal_id, somebody.kind, somebody.display_name)
 
 
 def _seen(envelopes: Sequence[wire.Envelope]) -> EventsSeen:

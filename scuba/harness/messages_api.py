@@ -27,11 +27,19 @@ _WORD = re.compile(r"\S+\s*|\s+")
 # --- requests ----------------------------------------------------------------------------------
 
 
+class Source(msgspec.Struct, frozen=True):
+    """What a file block holds."""
+
+    media_type: str = ""
+    data: str = ""
+
+
 class Block(msgspec.Struct, frozen=True):
-    """A content block; only texts matter here."""
+    """A content block; only texts and files matter here."""
 
     type: str
     text: str = ""
+    source: Source | None = None
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -46,6 +54,13 @@ class Turn(msgspec.Struct, frozen=True):
         if isinstance(self.content, str):
             return [self.content]
         return [block.text for block in self.content if block.type == "text"]
+
+    @property
+    def files(self) -> list[Source]:
+        """Return its images and documents."""
+        if isinstance(self.content, str):
+            return []
+        return [block.source for block in self.content if block.source is not None]
 
 
 class Request(msgspec.Struct, frozen=True):

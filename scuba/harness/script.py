@@ -19,6 +19,7 @@ from scuba.harness.messages_api import (
     Request,
     Say,
     Sleep,
+    Source,
     Step,
     Think,
     Turn,
@@ -27,6 +28,8 @@ from scuba.harness.messages_api import (
 LONGEST_SLEEP_S = 3600.0
 RECALL = Say("recall: ")
 """Said together with the prompt before this one."""
+ATTACHED = Say("attached: ")
+"""Said together with the files of the prompt."""
 AFTER_THE_SCRIPT = "done"
 """Said when the CLI asks on and no step is left, and by a reply that would say nothing."""
 
@@ -42,6 +45,7 @@ _SYNTHETIC = (
     "Your response above was cut off mid-stream.",
     "This session is being continued from a previous conversation",
     "CRITICAL: Respond with TEXT ONLY.",
+    "[Image: source: ",
 )
 """How user texts begin that the CLI writes itself, between and around what people wrote."""
 
@@ -105,8 +109,10 @@ def _plain_step(word: str, argument: str) -> Step:
             return Fail(int(status), message.strip() or None)
         case "recall":
             return RECALL
+        case "attached":
+            return ATTACHED
         case _:
-            known = "say, think, tool, call, agent, background, sleep, recall, error"
+            known = "say, think, tool, call, agent, background, sleep, recall, attached, error"
             raise ScriptError(f"no step is called %%{word}; there are {known}")
 
 
@@ -147,7 +153,7 @@ def _agent(word: str, prompt: str) -> Call:
 
 def respond(request: Request) -> Reply:
     """Return what the model answers to a Messages request; at least one step."""
-    prompts, place = _prompts(request.messages)
+    prompts, files, place = _prompts(request.messages)
     if request.is_side_call or not prompts:
         return (Say("ok"),)
     try:
@@ -158,17 +164,24 @@ def respond(request: Request) -> Reply:
         replies = ((Say(f"echo: {prompts[-1]}"),),)
     reply = replies[place] if place < len(replies) else ()
     recalled = Say(RECALL.text + "".join(prompts[-2:-1]).strip())
-    reply = tuple(recalled if step is RECALL else step for step in reply)
+    attached = Say(ATTACHED.text + (", ".join(map(_told, files)) or "nothing"))
+    told = {id(RECALL): recalled, id(ATTACHED): attached}
+    reply = tuple(told.get(id(step), step) for step in reply)
     says = any(not isinstance(step, Sleep) for step in reply)
     return reply if says else (*reply, Say(AFTER_THE_SCRIPT))
 
 
-def _prompts(messages: Iterable[Turn]) -> tuple[list[str], int]:
-    """Return the texts that people wrote, and how many replies the last one already had.
+def _told(file: Source) -> str:
+    return f"{file.media_type} of {len(file.data)} characters"
+
+
+def _prompts(messages: Iterable[Turn]) -> tuple[list[str], list[Source], int]:
+    """Return the texts that people wrote, and the last one's files and number of replies.
 
     Prompts that got no reply (they failed) stand before it in the same message.
     """
     prompts: list[str] = []
+    files: list[Source] = []
     replies = 0
     for message in messages:
         if message.role == "assistant":
@@ -177,5 +190,5 @@ def _prompts(messages: Iterable[Turn]) -> tuple[list[str], int]:
             written = [text for text in message.texts if not text.startswith(_SYNTHETIC)]
             if written:
                 prompts += written
-                replies = 0
-    return prompts, replies
+                files, replies = message.files, 0
+    return prompts, files, replies

@@ -63,6 +63,20 @@ class Backlog(Section, frozen=True, kw_only=True):
     """How much history is read when a thread is joined or resumed; more when a run would be cut."""
 
 
+class Input(Section, frozen=True, kw_only=True):
+    """Whose messages begin a turn; see [below](#whose-messages-begin-a-turn)."""
+
+    respond_to: Literal["all", "mentions"] = "all"
+    """Which messages begin a turn: `all`, or `mentions`, those that name the bot, and what their
+    author says next."""
+    instructors: Annotated[tuple[PrincipalId, ...], msgspec.Meta(min_length=1)] | None = None
+    """Ids of the principals whose messages begin a turn; without it everyone who may write. What
+    others write is information only."""
+    max_bot_turns: Annotated[int, msgspec.Meta(ge=0, le=1000, extra={"unit": "turns"})] | None = 4
+    """So many in a row may answer only bots; then the thread is told, and the next turn waits for a
+    person. `0`: bots begin none; `null`: no limit."""
+
+
 class Interrupts(Section, frozen=True, kw_only=True):
     """How long a turn may take to stop. Both together leave room for a stop within 30 s."""
 
@@ -144,6 +158,7 @@ class Settings(Section, frozen=True, kw_only=True):
     subthread has what its parent has."""
     logger: Logger = Logger()
     backlog: Backlog = Backlog()
+    input: Input = Input()
     interrupt: Interrupts = Interrupts()
     approvals: Approvals = Approvals()
     stop: Stops = Stops()

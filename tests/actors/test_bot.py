@@ -81,7 +81,7 @@ async def test_what_arrives_during_a_run_waits_for_the_next_and_comes_as_one(
         bot.log.say(ROOM, "first")
         await run_id(bot)
         bot.log.say(ROOM, "second")
-        bot.log.say(ROOM, "third", BEN)
+        bot.log.say(ROOM, "third")
         await trio.testing.wait_all_tasks_blocked(0.01)
         session = bot.harness.of(ROOM)
         assert [text for _, text in session.prompts] == ["first"]

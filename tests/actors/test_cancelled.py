@@ -105,6 +105,30 @@ async def two_messages(bot: Bot) -> None:
     await still()
 
 
+async def several_speakers(bot: Bot) -> None:
+    bot.harness.prepare = quiet
+    bot.log.say(ROOM, "one")
+    await still()
+    bot.log.say(ROOM, "two")
+    bot.log.say(ROOM, "three", "user-ben")
+    bot.harness.of(ROOM).echoes = True
+    bot.harness.of(ROOM).end()
+    await still()
+
+
+async def another_bot(bot: Bot) -> None:
+    bot.log.say(ROOM, "one", "bot-ci")
+    await still()
+    bot.log.say(ROOM, "two", "bot-ci")
+    await still()
+
+
+async def a_file(bot: Bot) -> None:
+    at = SeenChunk(type="file", media_type="image/png", url="/v1/artifacts/a/versions/1/content")
+    bot.log.add(ROOM, ADA, Part(at), run_id="msg_file", bare_left=0)
+    await still()
+
+
 async def a_call_that_is_allowed(bot: Bot) -> None:
     bot.harness.prepare = quiet
     bot.log.say(ROOM, "one")
@@ -407,6 +431,9 @@ STORIES = [
     sub_agents,
     granted_anew_amid_a_sub_agent,
     a_subthread_that_is_not_opened,
+    several_speakers,
+    another_bot,
+    a_file,
     a_call_that_is_allowed,
     an_interrupt_that_is_not_obeyed,
     sessions_that_die,

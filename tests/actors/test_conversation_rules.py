@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from actors.conversation import Conversation
-from actors.effects import Effect, Leave, Settle
+from actors.effects import Effect, Leave, LookBack, LookUp, Settle
 from actors.events import (
     Agent,
     ApprovalGiven,
@@ -39,11 +39,14 @@ from actors.messages import (
     HarnessSaid,
     Interrupt,
     Landed,
+    PastRead,
+    PeopleFound,
     RunRefused,
     SessionEnded,
     StartTurn,
     ThreadInbox,
 )
+from actors.people import Person
 
 BOT, ADA = "bot-claude", "user-ada"
 CALLS = st.sampled_from(["c1", "c2"])
@@ -69,6 +72,7 @@ class ConversationRules(RuleBasedStateMachine):
         self.finished: list[str] = []
         self.settled = 0
         self.left = self.closed = self.draining = self.ready = False
+        self.inquiry: LookUp | LookBack | None = None
         self.stopped: set[str] = set()
         self.interrupted: set[str] = set()
 
@@ -101,6 +105,10 @@ class ConversationRules(RuleBasedStateMachine):
                 self.stopped.add(effect.prompt_id)
                 if not self.draining:  # our own stop does not spoil a turn that ends all the same
                     self.interrupted.add(effect.prompt_id)
+            case LookUp() | LookBack():
+                assert self.inquiry is None
+                assert self.open_run is None
+                self.inquiry = effect
             case Decide():
                 assert self.open_run is not None
             case Close():
@@ -198,6 +206,16 @@ class ConversationRules(RuleBasedStateMachine):
     def land(self) -> None:
         self.step(Landed(self.finished[-1]))
 
+    @precondition(lambda self: self.inquiry)
+    @rule(another_bot=st.booleans())
+    def tell_what_was_asked(self, another_bot: bool) -> None:
+        others = [Person("bot-ci", "bot")] if another_bot else []
+        asked, self.inquiry = self.inquiry, None
+        if isinstance(asked, LookUp):
+            self.step(PeopleFound((Person(ADA, "user"), *others)))
+        else:
+            self.step(PastRead(()))
+
     @rule()
     def refuse(self) -> None:
         self.step(RunRefused(self.open_run or "run_x", "forbidden"))
@@ -220,7 +238,8 @@ class ConversationRules(RuleBasedStateMachine):
 
     @invariant()
     def nothing_waits_when_nothing_is_in_hand(self) -> None:
-        if self.ready and not self.draining and self.conversation.run_id is None:
+        idle = self.conversation.run_id is None and self.inquiry is None
+        if self.ready and not self.draining and idle:
             assert "\n\n".join(self.said) == "\n\n".join(self.prompted)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.drain import Input, InputDrain
+from actors.drain import InputDrain
 from actors.events import (
     ApprovalGiven,
     Body,
@@ -43,11 +43,17 @@ def bare(seq: int, text: str, run_id: str = "m1", by: str = ADA) -> Event:
     return event(seq, delta(text), run_id, by, left=0)
 
 
-def drained(events: Sequence[Event], *, floor: int = 0) -> Input | None:
+def took(drain: InputDrain) -> tuple[str | None, int] | None:
+    """Return the text of what is taken, and up to where it reaches."""
+    taken = drain.take()
+    return None if taken is None else (taken.text, taken.through_seq)
+
+
+def drained(events: Sequence[Event], *, floor: int = 0) -> tuple[str | None, int] | None:
     drain = InputDrain(BOT, floor)
     for item in events:
         drain.observe(item)
-    return drain.take()
+    return took(drain)
 
 
 def test_a_run_drains_when_it_is_finished_and_not_before() -> None:
@@ -61,7 +67,7 @@ def test_a_run_drains_when_it_is_finished_and_not_before() -> None:
     drain.observe(event(6, RunFinished("interrupted")))
 
     assert drain.waiting
-    assert drain.take() == Input("hello", 6)
+    assert took(drain) == ("hello", 6)
     assert drain.take() is None
     assert drain.settled_seq == 6
 
@@ -76,7 +82,7 @@ def test_all_that_is_final_is_one_message_in_the_order_in_which_it_began() -> No
         event(5, RunFinished(), "long", BEN),
     ]
 
-    assert drained(events) == Input("long\n\nshort", 5)
+    assert drained(events) == ("long\n\nshort", 5)
 
 
 def test_parts_of_one_run_stand_in_order_of_appearance() -> None:
@@ -85,7 +91,7 @@ def test_parts_of_one_run_stand_in_order_of_appearance() -> None:
     events += [event(seq, body) for seq, body in enumerate(chunks, 2)]
     events += [event(8, RunFinished())]
 
-    assert drained(events) == Input("1\n\n2\n\n3", 8)
+    assert drained(events) == ("1\n\n2\n\n3", 8)
 
 
 def test_own_events_are_no_input() -> None:
@@ -102,7 +108,7 @@ def test_a_run_that_the_server_finishes_is_final_whoever_caused_it() -> None:
         event(3, RunFinished(), by=BOT),
     ]
 
-    assert drained(events) == Input("last words", 3)
+    assert drained(events) == ("last words", 3)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +126,7 @@ def test_what_is_not_text_is_consumed_in_silence(chunk: SeenChunk) -> None:
     """It still counts as settled: a restart does not meet it again."""
     events = [event(1, RunStarted()), event(2, Part(chunk)), event(3, RunFinished())]
 
-    assert drained(events) == Input(None, 3)
+    assert drained(events) == (None, 3)
 
 
 @pytest.mark.parametrize(
@@ -143,13 +149,13 @@ def test_a_bare_message_drains_at_its_last_event() -> None:
 
     assert drain.take() is None
     drain.observe(event(2, delta("tial"), "m1", left=0))
-    assert drain.take() == Input("partial", 2)
+    assert took(drain) == ("partial", 2)
 
 
 def test_a_part_we_cannot_read_does_not_hold_up_its_bare_message() -> None:
     events = [event(1, delta("text"), "m1", left=1), event(2, Unknown(), "m1", left=0)]
 
-    assert drained(events) == Input("text", 2)
+    assert drained(events) == ("text", 2)
 
 
 def test_two_bare_messages_woven_in_one_batch_are_settled_together() -> None:
@@ -160,7 +166,7 @@ def test_two_bare_messages_woven_in_one_batch_are_settled_together() -> None:
 
     assert drain.take() is None
     drain.observe(event(3, delta("b2"), "b", left=0))
-    assert drain.take() == Input("b1b2\n\na", 3)
+    assert took(drain) == ("b1b2\n\na", 3)
 
 
 def test_a_bare_message_that_never_ends_holds_up_nobody_for_long() -> None:
@@ -172,7 +178,7 @@ def test_a_bare_message_that_never_ends_holds_up_nobody_for_long() -> None:
     assert drain.take() is None
     drain.observe(event(257, Unknown(), None))
 
-    assert drain.take() == Input("a", 256)
+    assert took(drain) == ("a", 256)
 
 
 def test_bare_deltas_of_an_older_server_drain_as_seen_and_more_is_a_new_message() -> None:
@@ -180,10 +186,10 @@ def test_bare_deltas_of_an_older_server_drain_as_seen_and_more_is_a_new_message(
     drain = InputDrain(BOT, 0)
     drain.observe(event(1, delta("a"), "m1"))
     drain.observe(event(2, delta("b"), "m1"))
-    assert drain.take() == Input("ab", 2)
+    assert took(drain) == ("ab", 2)
     drain.observe(event(3, delta("c"), "m1"))
 
-    assert drain.take() == Input("c", 3)
+    assert took(drain) == ("c", 3)
 
 
 def test_overlap_is_told_by_seq_and_equal_words_count_twice() -> None:
@@ -193,7 +199,7 @@ def test_overlap_is_told_by_seq_and_equal_words_count_twice() -> None:
     for item in [*events[:2], *events]:
         drain.observe(item)
 
-    assert drain.take() == Input("ok\n\nok\n\ngo", 3)
+    assert took(drain) == ("ok\n\nok\n\ngo", 3)
     for item in events:
         drain.observe(item)
     assert drain.take() is None
@@ -203,11 +209,11 @@ def test_what_arrives_while_a_run_starts_waits_and_comes_once() -> None:
     """Field case 1.7: between the prompt and the first word of the harness."""
     drain = InputDrain(BOT, 0)
     drain.observe(bare(1, "first", "m1"))
-    assert drain.take() == Input("first", 1)
+    assert took(drain) == ("first", 1)
     drain.observe(event(2, RunStarted(), "run", BOT))
     drain.observe(bare(3, "second", "m2"))
 
-    assert drain.take() == Input("second", 3)
+    assert took(drain) == ("second", 3)
     assert drain.take() is None
 
 
@@ -220,7 +226,7 @@ def test_what_was_final_at_the_floor_is_settled_and_what_ends_above_is_not() -> 
         event(4, RunFinished(), "late", BEN),
     ]
 
-    assert drained(events, floor=3) == Input("late", 4)
+    assert drained(events, floor=3) == ("late", 4)
     assert drained(events, floor=4) is None
 
 
@@ -241,7 +247,7 @@ def test_a_run_seen_from_its_middle_waits_for_its_beginning() -> None:
     drain.fill("r1", whole)
 
     assert drain.needs() == set()
-    assert drain.take() == Input("begin\n\nafter", 10)
+    assert took(drain) == ("begin\n\nafter", 10)
 
 
 def test_what_was_fetched_ahead_of_the_view_is_left_to_the_view() -> None:
@@ -252,11 +258,11 @@ def test_what_was_fetched_ahead_of_the_view_is_left_to_the_view() -> None:
     drain.fill("r1", whole)
     assert drain.take() is None
     drain.observe(bare(9, "between"))
-    assert drain.take() == Input("between", 9)
+    assert took(drain) == ("between", 9)
     drain.observe(event(10, Unknown(), None))
     drain.observe(whole[2])
 
-    assert drain.take() == Input("x", 11)
+    assert took(drain) == ("x", 11)
 
 
 def test_what_came_while_a_run_was_fetched_is_in_it() -> None:
@@ -267,7 +273,7 @@ def test_what_came_while_a_run_was_fetched_is_in_it() -> None:
     drain.fill("r1", fetched)
     drain.observe(event(10, RunFinished()))
 
-    assert drain.take() == Input("abc", 10)
+    assert took(drain) == ("abc", 10)
 
 
 def test_a_run_whose_beginning_cannot_be_had_is_consumed_in_silence() -> None:
@@ -279,7 +285,7 @@ def test_a_run_whose_beginning_cannot_be_had_is_consumed_in_silence() -> None:
     drain.observe(event(10, RunFinished()))
 
     assert drain.needs() == set()
-    assert drain.take() == Input(None, 10)
+    assert took(drain) == (None, 10)
 
 
 def test_a_run_whose_beginning_was_trimmed_is_consumed_in_silence() -> None:
@@ -289,7 +295,7 @@ def test_a_run_whose_beginning_was_trimmed_is_consumed_in_silence() -> None:
     drain.observe(event(9, RunFinished()))
     drain.fill("r1", [event(8, delta("middle")), event(9, RunFinished())])
 
-    assert drain.take() == Input(None, 9)
+    assert took(drain) == (None, 9)
 
 
 def test_our_own_run_that_the_server_finished_is_no_input() -> None:
@@ -306,7 +312,7 @@ def test_our_own_run_that_the_server_finished_is_no_input() -> None:
 
 def test_a_bare_message_behind_the_floor_needs_no_fetch() -> None:
     """A floor never lies within a bare message, so nothing of it can be missing."""
-    assert drained([bare(8, "hello")], floor=7) == Input("hello", 8)
+    assert drained([bare(8, "hello")], floor=7) == ("hello", 8)
 
 
 def test_a_bare_message_at_the_edge_of_a_cut_view_is_fetched() -> None:
@@ -318,7 +324,7 @@ def test_a_bare_message_at_the_edge_of_a_cut_view_is_fetched() -> None:
 
     drain.fill("m1", [event(19, delta("first "), "m1", left=1), bare(20, "rest", "m1")])
 
-    assert drain.take() == Input("first rest\n\nother", 21)
+    assert took(drain) == ("first rest\n\nother", 21)
 
 
 def test_bare_deltas_of_an_older_server_in_a_cut_view_are_asked_about_and_come_once() -> None:
@@ -327,11 +333,11 @@ def test_bare_deltas_of_an_older_server_in_a_cut_view_are_asked_about_and_come_o
     first, second = event(8, delta("a"), "m1"), event(9, delta("b"), "m1")
     drain.observe(first)
     drain.fill("m1", [first])
-    assert drain.take() == Input("a", 8)
+    assert took(drain) == ("a", 8)
     drain.observe(second)
     drain.fill("m1", [first, second])
 
-    assert drain.take() == Input("b", 9)
+    assert took(drain) == ("b", 9)
 
 
 def test_odd_characters_never_reach_the_harness() -> None:
@@ -343,7 +349,7 @@ def test_odd_characters_never_reach_the_harness() -> None:
         event(4, RunFinished()),
     ]
 
-    assert drained(events) == Input("\U0001f600 \ufffd ok", 4)
+    assert drained(events) == ("\U0001f600 \ufffd ok", 4)
 
 
 def test_settled_messages_are_forgotten() -> None:

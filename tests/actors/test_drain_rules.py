@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from actors.drain import Input, InputDrain
+from actors.drain import InputDrain
 from actors.events import (
     Body,
     Event,
@@ -163,7 +163,8 @@ class DrainRules(RuleBasedStateMachine):
         if due:
             through = max(final for _, final, _ in due)
             text = "\n\n".join(text for _, _, text in due if text) or None
-            assert taken == Input(text, through)
+            assert taken is not None
+            assert (taken.text, taken.through_seq) == (text, through)
             self.settled = through
         else:
             assert taken is None

@@ -1,5 +1,7 @@
 """A thread that crashes again and again is left alone, says so, and takes nobody else along."""
 
+from collections.abc import Sequence
+
 import pytest
 import trio
 import trio.testing
@@ -7,7 +9,7 @@ from trio.testing import MockClock
 
 from actors.conversation import Conversation
 from actors.events import DataNotice, PartPayload, RunFinishedPayload, Unknown
-from actors.harness import TextSaid
+from actors.harness import Attachment, TextSaid
 from actors.messages import EventsSeen, HarnessSaid, ThreadInbox
 from tests.actors.test_lives import open_runs
 from tests.kit.bot import ROOM, Bot, bot_in_room
@@ -33,8 +35,8 @@ def wordy(session: FakeSession) -> None:
     """Begin each answer, and end none."""
     session.echoes, prompt = False, session.prompt
 
-    async def begin(prompt_id: str, text: str) -> None:
-        await prompt(prompt_id, text)
+    async def begin(prompt_id: str, text: str, attachments: Sequence[Attachment] = ()) -> None:
+        await prompt(prompt_id, text, attachments)
         session.say(TextSaid("b", "poison"))
 
     session.prompt = begin  # type: ignore[method-assign]  # a fault on order

@@ -52,6 +52,7 @@ class Query:
             self.harness,
             FakeJournal(),
             partial(recall, FakeLog(), ROOM, 1, BOT),
+            partial(FakeLog().content, ROOM),
             place=(places or Places()).place(),
             drain_s=1.0,
         )

@@ -6,7 +6,6 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from actors.drain import Input
 from actors.events import (
     ApprovalGiven,
     Event,
@@ -18,6 +17,7 @@ from actors.events import (
 )
 from actors.harness import PermissionAsked, TextSaid
 from actors.ports import Evidence, Keyed, OpenRun, Unavailable
+from actors.prompt import Prompt
 from actors.recovery import GO_ON, LOOK_FIRST, MOST_TRIES, decide, quoted
 from tests.kit.bot import ROOM, Bot, bot_in_room
 from tests.kit.fakes import ADA, BOT, FakeSession
@@ -197,7 +197,7 @@ def test_a_second_death_before_the_agent_could_go_on_repeats_nothing() -> None:
     session = msgspec.structs.replace(RUN, resumes="session")
     input_ = msgspec.structs.replace(RUN, resumes="input")
 
-    assert decide(session, HALF, UNSEEN).goes_on == Input(GO_ON, RUN.through_seq)
+    assert decide(session, HALF, UNSEEN).goes_on == Prompt(GO_ON, RUN.through_seq)
     assert decide(input_, HALF, UNSEEN).preface == LOOK_FIRST
     assert decide(RUN, HALF, UNSEEN).goes_on is None
 

@@ -6,6 +6,7 @@ from itertools import count, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.attention import InputRules
 from actors.conversation import Conversation
 from actors.events import Agent, Event, Part, SeenChunk
 from actors.harness import (
@@ -81,6 +82,7 @@ def test_no_word_of_a_sub_agent_is_on_its_parents_thread(
         floor=0,
         agent=Agent(name="Claude", harness="fake"),
         new_id=lambda: str(next(numbers)),
+        rules=InputRules(max_bot_turns=None),
     )
     part = Part(SeenChunk(type="text-delta", id="t", delta="go"))
     hello = Event(seq=1, principal_id="ada", body=part, run_id="msg_1", bare_left=0)

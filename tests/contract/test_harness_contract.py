@@ -3,10 +3,11 @@
 The prompts are scripts of the scripted model; the fake CLI understands them, too.
 """
 
+import base64
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +20,7 @@ from actors.harness import (
     AnySaid,
     AsideEnded,
     AsideSaid,
+    Attachment,
     BlockEnded,
     Decision,
     PermissionAsked,
@@ -35,6 +37,7 @@ from scuba.harness.claude.harness import ClaudeHarness
 from scuba.harness.claude.settings import ClaudeSettings
 from scuba.harness.scripted import serve_scripted
 from tests.kit.claude_env import bare_environment, fake_cli, hermetic_env, place
+from tests.kit.pictures import PDF, png
 from tests.kit.processes import Process, assert_none_left, descendants, with_argument
 
 __all__ = ["bare_environment", "place"]
@@ -56,10 +59,10 @@ class Talk:
         self._prompts = prompts
         """How many were given before; no id is given twice in one conversation."""
 
-    async def begin(self, text: str) -> str:
+    async def begin(self, text: str, files: Sequence[Attachment] = ()) -> str:
         self._prompts += 1
         prompt_id = f"prompt-{self._prompts}"
-        await self.session.prompt(prompt_id, text)
+        await self.session.prompt(prompt_id, text, files)
         return prompt_id
 
     async def next(self, kind: type[T]) -> T:
@@ -72,10 +75,10 @@ class Talk:
                     return said
             self.said += await self.session.receive()
 
-    async def turn(self, text: str) -> list[AnySaid]:
+    async def turn(self, text: str, files: Sequence[Attachment] = ()) -> list[AnySaid]:
         """Return everything about one turn."""
         first = len(self.said)
-        prompt_id = await self.begin(text)
+        prompt_id = await self.begin(text, files)
         assert (await self.next(TurnEnded)).prompt_id == prompt_id
         return self.said[first:]
 
@@ -169,6 +172,37 @@ async def test_what_a_person_writes_is_no_command_of_the_cli(harness: Harness) -
         answers = [text_of(await conversation.turn(prompt)) for prompt in prompts]
 
     assert answers == [f"echo: {prompt}" for prompt in prompts]
+
+
+async def test_files_reach_the_model_with_the_prompt_and_only_with_that(harness: Harness) -> None:
+    """Field case 1.8: an image, a document and a text, each whole; the prompt stays a prompt."""
+    files = [
+        Attachment(label="[scuba] a:", name="a.png", media_type="image/png", data=png(3, 2)),
+        Attachment(label="[scuba] b:", name="b.pdf", media_type="application/pdf", data=PDF),
+        Attachment(label="[scuba] c:", name="", media_type="text/plain", data="größer".encode()),
+    ]
+    async with talk(harness) as talking:
+        with_files = await talking.turn("%%attached", files)
+        without = await talking.turn("%%attached")
+        again = await talking.turn("hello", files[2:])
+
+    lengths = [len(base64.b64encode(png(3, 2))), len(base64.b64encode(PDF)), 6]
+    kinds = ("image/png", "application/pdf", "text/plain")
+    told = [f"{kind} of {n} characters" for kind, n in zip(kinds, lengths, strict=True)]
+    assert text_of(with_files) == f"attached: {', '.join(told)}"
+    assert text_of(without) == "attached: nothing"
+    assert text_of(again).strip() == "echo: hello"
+
+
+async def test_the_record_tells_of_a_prompt_with_files(harness: Harness) -> None:
+    file = Attachment(label="[scuba] a:", name="a.png", media_type="image/png", data=png(3, 2))
+    async with talk(harness) as talking:
+        await talking.turn("%%say seen", [file])
+        await talking.turn("%%say next", [file])
+        session_id = talking.session.session_id
+
+    first = await harness.evidence("thread-1", session_id, "prompt-1")
+    assert first == Evidence(fate="answered", texts=("seen",))
 
 
 async def test_five_turns_go_through_one_session(harness: Harness) -> None:

@@ -21,7 +21,9 @@ class Reply:
     def __init__(self, cli: Cli, prompt: Json) -> None:
         self.cli, self.prompt = cli, prompt
         content = prompt["message"]["content"]
-        self.text = content if isinstance(content, str) else "".join(b["text"] for b in content)
+        self.blocks_in: list[Json] = [] if isinstance(content, str) else content
+        texts = [block["text"] for block in self.blocks_in if block["type"] == "text"]
+        self.text = content if isinstance(content, str) else texts[-1]
         self.turn_id = str(uuid.uuid4())
         self.parent: str | None = None
         self.agent_id: str | None = None
@@ -140,6 +142,11 @@ class Reply:
 
     def do_sleep(self, value: float) -> None:
         self.wait(value)
+
+    def do_attached(self, value: object = None) -> None:
+        sources = [block["source"] for block in self.blocks_in if "source" in block]
+        told = [f"{one['media_type']} of {len(one['data'])} characters" for one in sources]
+        self.do_say(f"attached: {', '.join(told) or 'nothing'}")
 
     def do_recall(self, value: object = None) -> None:
         self.do_say(f"recall: {['', *self.cli.history()][-2]}")

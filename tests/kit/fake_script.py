@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 READ_ONLY = {"echo", "ls", "cat", "pwd", "true", "head", "wc"}
 """What the real CLI runs without asking; cut to what tests use."""
-SCRIPT_WORDS = {"say", "think", "sleep", "error", "agent", "background", "recall"}
+SCRIPT_WORDS = {"say", "think", "sleep", "error", "agent", "background", "recall", "attached"}
 
 
 def actions(text: str) -> list[Json]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from math import inf
 
@@ -23,7 +23,7 @@ from actors.events import (
     SeenChunk,
     Unknown,
 )
-from actors.harness import AnySaid, Decision, TextSaid, TurnEnded, Used
+from actors.harness import AnySaid, Attachment, Decision, TextSaid, TurnEnded, Used
 from actors.messages import (
     CaughtUp,
     EventsSeen,
@@ -32,6 +32,7 @@ from actors.messages import (
     ThreadInbox,
     ThreadRevoked,
 )
+from actors.people import Kind, Person
 from actors.ports import (
     Evidence,
     Keyed,
@@ -66,6 +67,12 @@ class FakeLog:
         """By thread, what every append to it meets."""
         self.open_faults: list[Refused | Unavailable] = []
         """Raised by the next openings of a subthread, one each."""
+        self.names: dict[str, Person] = {}
+        """What is told of a principal; of others, what the first letters of the id say."""
+        self.asked_about: list[list[str]] = []
+        self.artifacts: dict[tuple[str, str], bytes] = {}
+        """What is at an address, for a thread."""
+        self.fetched: list[tuple[str, str, int]] = []
         self._changed = trio.Event()
         self._grants: list[GrantChange] = []
         self.subscribers: dict[str, int] = {}
@@ -167,6 +174,17 @@ class FakeLog:
         await trio.lowlevel.checkpoint()
         return [event for event in self.threads[thread_id] if event.run_id == run_id]
 
+    async def people(self, thread_id: str, principal_ids: Collection[str]) -> Sequence[Person]:
+        await trio.lowlevel.checkpoint()
+        self.asked_about.append(sorted(principal_ids))
+        known = {event.principal_id for event in self.threads[thread_id]} | {BOT, *principal_ids}
+        return [self.names.get(id_, Person(id_, kind_of(id_))) for id_ in sorted(known)]
+
+    async def content(self, thread_id: str, url: str, most_bytes: int) -> bytes | None:
+        await trio.lowlevel.checkpoint()
+        self.fetched.append((thread_id, url, most_bytes))
+        return self.artifacts.get((thread_id, url))
+
     @asynccontextmanager
     async def subscribe(
         self, thread_id: str, after: int, inbox: trio.MemorySendChannel[ThreadInbox]
@@ -211,10 +229,14 @@ class FakeLog:
         self._changed = trio.Event()
 
 
+def kind_of(principal_id: str) -> Kind:
+    return "bot" if principal_id.startswith("bot-") else "user"
+
+
 def _body(keyed: Keyed) -> Body:
     payload = keyed.draft.payload
     if isinstance(payload, RunStartedPayload):
-        return RunStarted()
+        return RunStarted(payload.trigger)
     if isinstance(payload, RunFinishedPayload):
         return RunFinished(status=payload.status, through_seq=payload.through_seq)
     assert isinstance(payload, PartPayload)
@@ -236,6 +258,8 @@ class FakeSession:
         self.thread_id, self.session_id = thread_id, session_id
         self._shows = shows
         self.prompts: list[tuple[str, str]] = []
+        self.attached: list[tuple[Attachment, ...]] = []
+        """What came with each prompt."""
         self.decisions: list[tuple[str, Decision]] = []
         self.interrupts: list[str] = []
         self.stopped_asides: list[str] = []
@@ -318,8 +342,11 @@ class FakeSession:
         assert self._failure is not None
         raise self._failure
 
-    async def prompt(self, prompt_id: str, text: str) -> None:
+    async def prompt(
+        self, prompt_id: str, text: str, attachments: Sequence[Attachment] = ()
+    ) -> None:
         await trio.lowlevel.checkpoint()
+        self.attached.append(tuple(attachments))
         self.prompts.append((prompt_id, text))
         self._shows[prompt_id] = Evidence(fate="unfinished")
         if self.echoes:

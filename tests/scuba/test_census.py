@@ -27,6 +27,7 @@ async def test_it_is_told_whatever_the_level(caplog: pytest.LogCaptureFixture) -
     assert (told.levelname, told.name, told.getMessage()) == ("INFO", "scuba.census", "census")
     assert (told.__dict__["rooms"], told.__dict__["connected"]) == (3, 1)
     assert told.__dict__["rss_bytes"] > 1_000_000
+    assert told.__dict__["held_bytes"] > 1_000_000
 
 
 async def test_it_counts_tasks_and_files_and_what_a_later_part_says(nursery: trio.Nursery) -> None:
@@ -56,3 +57,12 @@ async def test_it_counts_what_is_held_and_no_garbage() -> None:
     kept = [[number] for number in range(10_000)]
 
     assert counters.census()["memory_blocks"] - before > len(kept)
+
+
+async def test_it_tells_memory_that_is_held_from_memory_that_is_only_kept() -> None:
+    """Field case 14.4: pieces between others, which the C library gives back only when told to."""
+    kept = [bytes(3_000) for _ in range(20_000)]
+    del kept[:-1:2], kept[1::2]
+    held = Counters().census()
+
+    assert held["rss_bytes"] - held["held_bytes"] > 10_000_000

@@ -1,5 +1,6 @@
 """Thousands of turns, and nothing is left of them: `just soak 100000` is a day's work."""
 
+import faulthandler
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -132,6 +133,7 @@ async def opened(start: Start, turns: int) -> AsyncIterator[Soak]:
 @pytest.mark.slow
 async def test_a_bot_is_as_small_after_many_turns_as_after_few(start: Start) -> None:
     """Field case 14.4: a plateau of memory, files and tasks; no registry keeps finished runs."""
+    faulthandler.cancel_dump_traceback_later()  # as long as it takes: each turn has its deadline
     async with opened(start, TURNS) as soak:
         before = await at_rest(soak.parts, soak.bot)
         await soak.run()

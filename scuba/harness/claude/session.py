@@ -7,8 +7,9 @@ from typing import Any, Protocol, cast
 import msgspec
 import trio
 
-from actors.harness import AnySaid, Decision, TurnEnded
+from actors.harness import AnySaid, Attachment, Decision, TurnEnded
 from actors.ports import SessionFailed
+from scuba.harness.claude.content import content
 from scuba.harness.claude.failures import TEXTS, hinted
 from scuba.harness.claude.frames import Exited, Frame, Gone, Lifecycle, Result
 from scuba.harness.claude.mapping import Mapper
@@ -16,7 +17,6 @@ from scuba.harness.claude.permissions import Permissions
 from scuba.harness.claude.queue import FrameQueue
 from scuba.harness.claude.transcript import recorded_as
 from scuba.harness.claude.turns import Turn
-from scuba.harness.claude.values import clean
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +104,9 @@ class ClaudeSession:
             )
         return said
 
-    async def prompt(self, prompt_id: str, text: str) -> None:
+    async def prompt(
+        self, prompt_id: str, text: str, attachments: Sequence[Attachment] = ()
+    ) -> None:
         """Begin a turn. Raises SessionFailed when the CLI does not take it in time.
 
         An id that the session's transcript knows already is dropped by the CLI, unanswered.
@@ -116,7 +118,7 @@ class ClaudeSession:
             self._withdraw(known_as)
             return
         try:
-            await self._wire.send(prompt_frame(known_as, text))
+            await self._wire.send(prompt_frame(known_as, text, attachments))
         except Gone as error:
             failure = "The agent does not take the message. Send it again."
             raise SessionFailed("agent_deaf", failure, str(error)) from error
@@ -178,11 +180,13 @@ class ClaudeSession:
         self._frames.put(frame, msgspec.json.encode(frame))
 
 
-def prompt_frame(known_as: str, text: str) -> dict[str, Any]:
+def prompt_frame(
+    known_as: str, text: str, attachments: Sequence[Attachment] = ()
+) -> dict[str, Any]:
     """Return a prompt as the CLI takes it: verbatim (no slash command, no @path is expanded)."""
     return {
         "type": "user",
-        "message": {"role": "user", "content": clean(text)},
+        "message": {"role": "user", "content": content(text, attachments)},
         "parent_tool_use_id": None,
         "uuid": known_as,
         "session_id": "default",

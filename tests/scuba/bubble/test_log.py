@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+import httpx
 import msgspec
 import pytest
 import trio
@@ -32,6 +33,7 @@ from actors.messages import (
     ThreadInbox,
     ThreadRevoked,
 )
+from actors.people import Person
 from actors.ports import Keyed, Refused, Unavailable
 from scuba import wire
 from scuba.bubble import BubbleClient, BubbleLog, follow
@@ -177,6 +179,76 @@ async def test_a_thread_that_refuses_us_is_checked_against_the_grants(server: Fa
 
     assert asked["ClientSubscribeGrants"] == 1
     assert log.statistics().reconnects == 0
+
+
+async def test_who_takes_part_is_told_with_kind_and_name(server: FakeServer) -> None:
+    """Also somebody who has left, as long as there is another thread in common; else nothing."""
+    name = wire.PrincipalChange(display_name="Nightly CI")
+    ci, gone, stranger = [await server.make_bot(f"bot-{n}") for n in ("ci", "gone", "stranger")]
+    await server.store.change_principal(server.user.caller, ci.id, name)
+    thread_id = await server.make_thread(server.bot, ci)
+    await server.make_thread(server.bot, gone)
+    async with bot_log(server) as log:
+        asked = [server.user.id, gone.id, stranger.id, "user-nobody"]
+        found = await log.people(thread_id, asked)
+
+    assert set(found) == {
+        Person(server.user.id, "user"),
+        Person(server.bot.id, "bot"),
+        Person(ci.id, "bot", "Nightly CI"),
+        Person(gone.id, "bot"),
+    }
+
+
+async def artifact(server: FakeServer, thread_id: str, data: bytes) -> str:
+    """Put a file on a thread; return the path of its content."""
+    new = wire.NewArtifact(name="a.png", media_type="image/png")
+    shelf, caller = server.store.artifacts, server.user.caller
+    _, made = await shelf.create(caller, thread_id, new)
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
+        path = f"/v1/artifacts/{made.artifact_id}/versions"
+        headers = {"authorization": f"Bearer {server.user.token}", "content-type": "image/png"}
+        answer = await http.post(path, content=data, headers=headers)
+        assert answer.status_code == 201, answer.text
+    return f"{path}/1/content"
+
+
+async def test_an_artifact_of_the_thread_is_read_whole_or_not_at_all(server: FakeServer) -> None:
+    """Field case 1.8: it may be given as a path or with the server's own address."""
+    thread_id = await server.make_thread(server.bot)
+    data = random.Random(1).randbytes(1_500_000)
+    path = await artifact(server, thread_id, data)
+    async with bot_log(server) as log:
+        assert await log.content(thread_id, path, len(data)) == data
+        assert await log.content(thread_id, server.url + path, len(data)) == data
+        with pytest.raises(Refused, match="too_big"):
+            await log.content(thread_id, path, len(data) - 1)
+        with pytest.raises(Refused, match="artifact_not_found"):
+            await log.content(thread_id, path.replace("art_", "art_x"), len(data))
+
+
+async def test_nobody_is_shown_what_only_the_bot_may_see(server: FakeServer) -> None:
+    """Field cases 13.4 and 13.5: nor is an address elsewhere asked."""
+    here, there = [await server.make_thread(server.bot) for _ in range(2)]
+    path = await artifact(server, there, b"secret")
+    async with bot_log(server) as log:
+        assert await log.content(there, path, 100) == b"secret"
+        with pytest.raises(Refused, match="artifact_not_found"):
+            await log.content(here, path, 100)
+        served = len(server.served)
+        for url in (f"http://127.0.0.2:{server.port}{path}", "/v1/auth/whoami", f"{path}?x=1"):
+            assert await log.content(here, url, 100) is None
+        assert len(server.served) == served
+
+
+async def test_a_content_that_points_elsewhere_is_not_followed(server: FakeServer) -> None:
+    """Field case 13.4: and the token goes nowhere."""
+    thread_id = await server.make_thread(server.bot)
+    path = await artifact(server, thread_id, b"data")
+    async with bot_log(server) as log:
+        server.fail_next("GET", "/content", 302, "found")
+        with pytest.raises(Refused, match="never followed"):
+            await log.content(thread_id, path, 100)
 
 
 async def test_nothing_is_lost_between_reading_and_following(server: FakeServer) -> None:
