@@ -162,7 +162,8 @@ class Settings(Section, frozen=True, kw_only=True):
     claude: Claude = Claude()
     threads: dict[str, Claude] = {}
     """What is otherwise on single threads: any key of `claude` below a thread's id. Objects are
-    merged with those of `claude`, lists and values take their place."""
+    merged with those of `claude`, lists and values take their place. A
+    subthread has what its parent has."""
     logger: Logger = Logger()
     backlog: Backlog = Backlog()
     input: Input = Input()

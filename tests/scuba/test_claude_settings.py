@@ -82,3 +82,5 @@ def test_each_thread_has_its_own() -> None:
     assert told.of_thread("thr_1").cwd == Path("/w")
     assert told.of_thread("thr_1").withheld == told.withheld == {"BOT_TOKEN"}
     assert told.of_thread("thr_2").model == "m"
+    assert told.of_thread("thr_1.sub-paets-r42.sub-g81px-3av").model == "other"
+    assert told.of_thread("thr_2.sub-paets-r42").model == "m"

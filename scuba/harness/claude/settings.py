@@ -23,6 +23,10 @@ DISALLOWED_TOOLS = (
 )
 
 
+SUBTHREAD = ".sub-"
+"""What stands between the id of a thread and the rest of its subthread's."""
+
+
 class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the program tells the harness. Paths are absolute."""
 
@@ -66,7 +70,9 @@ class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is otherwise for single threads."""
 
     def of_thread(self, thread_id: str) -> "ClaudeSettings":
-        """Return how Claude Code is run for a thread."""
+        """Return how Claude Code is run for a thread; for a subthread, as for the one above it."""
+        while thread_id not in self.threads and SUBTHREAD in thread_id:
+            thread_id = thread_id.rpartition(SUBTHREAD)[0]
         return self.threads.get(thread_id, self)
 
     def session_settings(self) -> dict[str, Any]:
