@@ -8,6 +8,7 @@ import trio
 
 from scuba import wire
 from scuba.bubble.backoff import Backoff
+from scuba.bubble.lines import Line
 
 M = TypeVar("M")
 
@@ -27,6 +28,8 @@ class Subscription(Generic[M]):
         self.events, self.caught_up = events, caught_up
         self.state: Literal["asked", "live", "behind"] = "asked"
         self.ref = ""
+        self.line: Line | None = None
+        """The socket that carries it; None before it was asked for."""
         self.backoff = Backoff()
         self.scope = trio.CancelScope()
         """Of the task that waits for the inbox, while the state is `behind`."""
