@@ -46,6 +46,7 @@ from actors.messages import (
     SessionEnded,
     StartTurn,
     ThreadInbox,
+    WentBack,
 )
 from actors.outbound import Outbound
 from actors.ports import OpenRun
@@ -85,12 +86,19 @@ class Fetch(msgspec.Struct, frozen=True):
     run_id: str
 
 
+class GoBack(msgspec.Struct, frozen=True):
+    """Leave as you stand, and begin anew where the log ends now."""
+
+    head: int
+
+
 class Leave(msgspec.Struct, frozen=True):
     """Drained: nothing is in hand any more."""
 
 
 Effect = (
     Begin
+    | GoBack
     | See
     | StartTurn
     | Decide
@@ -177,6 +185,8 @@ class Conversation:
                 self._draining, effects = True, []
             case Cut():
                 self._draining, effects = True, self._cut()
+            case WentBack(head=head):
+                return [GoBack(head)]
             case _:
                 assert_never(message)
         if self._draining and self._run is not None and self._run.outbound.asked:

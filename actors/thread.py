@@ -12,7 +12,17 @@ import trio
 
 from actors import backlog, leftovers, recovery
 from actors.backlog import Backlog
-from actors.conversation import Begin, Conversation, Effect, Excuse, Fetch, Leave, See, Settle
+from actors.conversation import (
+    Begin,
+    Conversation,
+    Effect,
+    Excuse,
+    Fetch,
+    GoBack,
+    Leave,
+    See,
+    Settle,
+)
 from actors.events import Agent, Event
 from actors.log_ids import LogIds
 from actors.messages import (
@@ -87,6 +97,8 @@ class ThreadActor:
             Conversation, own_principal_id=own_principal_id, agent=agent, new_id=new_id
         )
         self._conversation: Conversation
+        self.goes_back_to: int | None = None
+        """Where the log ends now, when that is why the actor has left."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until drained, or until cancelled. Started once the history has been read."""
@@ -178,7 +190,9 @@ class ThreadActor:
     async def _step(self, message: ThreadInbox, nursery: trio.Nursery) -> bool:
         """Do what follows from a message; False when that is to leave."""
         for effect in self._conversation.step(message):
-            if isinstance(effect, Leave):
+            if isinstance(effect, GoBack):
+                self.goes_back_to = effect.head
+            if isinstance(effect, Leave | GoBack):
                 return False
             await self._do(effect, nursery)
         return True
@@ -206,7 +220,7 @@ class ThreadActor:
                 await self._journal.excuse(self._thread_id)
             case Fetch():
                 nursery.start_soon(self._fetch, effect.run_id)
-            case Leave():
+            case Leave() | GoBack():
                 pass
 
     async def _settle(self, seq: int) -> None:

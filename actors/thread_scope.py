@@ -30,7 +30,7 @@ from actors.messages import (
 )
 from actors.outbox import OutboxActor
 from actors.places import Places
-from actors.ports import Harness, Journal, ThreadLog
+from actors.ports import Harness, Journal, Position, ThreadLog
 from actors.query import QueryActor
 from actors.supervise import supervise
 from actors.thread import Children, ThreadActor
@@ -142,7 +142,7 @@ class ThreadScope:
                 return
             with self._scope:
                 logger.info("thread started")
-                left = await supervise(self._live, name=name, park=True)
+                left = await supervise(self._lives, name=name, park=True)
                 end = self._end_runs if left else self._park
                 await supervise(end, name=f"end of {name}", intensity=1, park=True)
         finally:
@@ -160,10 +160,22 @@ class ThreadScope:
         spare = f"run_{outside.new_id()}"
         await leftovers.park(outside.log, granted.thread_id, granted.open_runs, spare)
 
-    async def _live(self) -> None:
-        """Run the four actors until ThreadActor leaves or one of them crashes."""
+    async def _lives(self) -> None:
+        """Run one life after another for as long as the log goes back under them."""
+        while (head := await self._live()) is not None:
+            joined_seq = min(self.granted.joined_seq, head)
+            self.granted = msgspec.structs.replace(self.granted, joined_seq=joined_seq)
+            position = Position(self._outside.log.log_epoch, head)
+            # After the life, so that none of its actors puts anything more on record.
+            await self._outside.journal.go_back(self.granted.thread_id, position)
+
+    async def _live(self) -> int | None:
+        """Run the four actors until ThreadActor leaves or one of them crashes.
+
+        Returns where the log ends now, if that is below what was read of it.
+        """
         if self._dismissed:
-            return
+            return None
         inbox_send, inbox = trio.open_memory_channel[ThreadInbox](THREAD_INBOX)
         query_send, query = trio.open_memory_channel[QueryInbox](QUERY_INBOX)
         approvals_send, approvals = trio.open_memory_channel[ApprovalInbox](0)
@@ -192,6 +204,7 @@ class ThreadScope:
             finally:
                 self._serving = None
                 self._begin_anew()
+        return thread.goes_back_to
 
     def _begin_anew(self) -> None:
         """Let the next life, if there is one, read its history and end what was left open."""

@@ -10,7 +10,14 @@ import msgspec
 import trio
 
 from actors.events import Draft, Event
-from actors.messages import CaughtUp, EventsSeen, ThreadGranted, ThreadInbox, ThreadRevoked
+from actors.messages import (
+    CaughtUp,
+    EventsSeen,
+    ThreadGranted,
+    ThreadInbox,
+    ThreadRevoked,
+    WentBack,
+)
 from actors.ports import Keyed, Refused
 from scuba import wire
 from scuba.bubble.gate import Gate
@@ -121,7 +128,7 @@ class BubbleLog:
         self, thread_id: str, after: int, inbox: trio.MemorySendChannel[ThreadInbox]
     ) -> AsyncGenerator[None]:
         """Follow a thread until left; see the port. `CaughtUp` comes anew after each reconnect."""
-        subscription = Subscription[ThreadInbox](thread_id, after, inbox, _seen, CaughtUp)
+        subscription = Subscription[ThreadInbox](thread_id, after, inbox, _seen, CaughtUp, WentBack)
         with self._live.following(subscription):
             yield
 

@@ -9,7 +9,7 @@ import trio
 from scuba import wire
 from scuba.bubble.lines import Line, Lines
 from scuba.bubble.subscription import AskLater, Behind, Subscription, Task, following
-from scuba.errors import AnotherLog, ScubaError
+from scuba.errors import AnotherLog
 
 M = TypeVar("M")
 logger = logging.getLogger(__name__)
@@ -213,13 +213,8 @@ class Subscriptions:
         match error.code:
             case "epoch_changed":
                 raise another_log(self.log_epoch, error.log_epoch)
-            case "future_cursor":
-                raise ScubaError(
-                    f"thread {thread_id} ends at seq {error.last_seq} in the Bubble server's log "
-                    f"(epoch {error.log_epoch or self.log_epoch}), but we had read up to {cursor} "
-                    f"(epoch {self.log_epoch})",
-                    NEW_LOG_HINT,
-                )
+            case "future_cursor" if error.last_seq is not None and error.last_seq < cursor:
+                return self._went_back(subscription, error.last_seq)
             case "thread_not_found":
                 logger.info("thread %s cannot be read; its grant will tell", thread_id)
                 return None
@@ -242,6 +237,22 @@ class Subscriptions:
                 )
                 told_s = None if error.retry_after_ms is None else error.retry_after_ms / 1000
                 return self._later(subscription, told_s)
+
+    def _went_back(self, subscription: Subscription[Any], head: int) -> Task | None:
+        """Go on at the head of a log that has lost its newest events (8.5, decision 29)."""
+        logger.error(
+            "thread %s ends at seq %d in the Bubble server's log, but was read up to %d: an older "
+            "state of the server came back. What was in hand is put aside; going on from %d",
+            subscription.thread_id,
+            head,
+            subscription.cursor,
+            head,
+        )
+        if subscription.went_back is not None:
+            return self._hand_over(subscription, subscription.went_back(head), head)
+        subscription.cursor = head
+        self.ask(subscription)
+        return None
 
 
 def another_log(known: str | None, found: str | None) -> AnotherLog:

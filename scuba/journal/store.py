@@ -25,6 +25,9 @@ _SETTLE = """
     SET log_epoch = excluded.log_epoch, seq = excluded.seq
     WHERE log_epoch != excluded.log_epoch OR seq < excluded.seq
 """
+_GO_BACK = """
+    UPDATE checkpoints SET seq = MIN(seq, ?) WHERE thread_id = ? AND log_epoch = ?
+"""
 _SEE = """
     INSERT INTO seen VALUES (?, ?) ON CONFLICT (thread_id) DO UPDATE
     SET seq = MAX(seq, excluded.seq)
@@ -156,6 +159,18 @@ class SqliteJournal:
 
         return await self._write(work)
 
+    async def go_back(self, thread_id: str, position: Position) -> None:
+        """Move a checkpoint down to where its log ends now; put aside what is not settled."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            _put_aside(connection, position.log_epoch, thread_id)
+            connection.execute(_GO_BACK, (position.seq, thread_id, position.log_epoch))
+
+        await self._write(work)
+        held = self._checkpoints.get(thread_id)
+        if held is not None and held.log_epoch == position.log_epoch and held.seq > position.seq:
+            self._checkpoints[thread_id] = position
+
     # --- sessions ------------------------------------------------------------------------------
 
     def session_id(self, thread_id: str) -> str | None:
@@ -242,6 +257,16 @@ def _record(connection: sqlite3.Connection, thread_id: str) -> Record:
 def _keyed(row: tuple[str, DraftType, str, str]) -> Keyed:
     key, type_, run_id, payload = row
     return Keyed(key, Draft(type_, run_id, msgspec.Raw(payload.encode())))
+
+
+def _put_aside(connection: sqlite3.Connection, log_epoch: str, thread_id: str) -> None:
+    for table, content in _ASIDE.items():
+        connection.execute(
+            f"INSERT INTO put_aside SELECT ?, thread_id, ?, {content} FROM {table}"
+            " WHERE thread_id = ?",
+            (log_epoch, table, thread_id),
+        )
+        connection.execute(f"DELETE FROM {table} WHERE thread_id = ?", (thread_id,))
 
 
 def _adopt(connection: sqlite3.Connection, log_epoch: str) -> list[str]:

@@ -171,8 +171,33 @@ def test_a_thread_that_lost_its_beginning_goes_on_where_it_begins(
     assert "no longer has seq 4 to 9" in caplog.text
 
 
-@pytest.mark.parametrize("code", ["epoch_changed", "future_cursor"])
-def test_another_log_ends_the_program_with_both_epochs_and_a_next_step(code: str) -> None:
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_log_that_went_back_is_told_once_and_gone_on_with_at_its_head(
+    caplog: pytest.LogCaptureFixture, tells: bool
+) -> None:
+    lines = Lines()
+    subscriptions = Subscriptions(lines)
+    send, receive = trio.open_memory_channel[object](1)
+    went_back = (lambda head: ("went back", head)) if tells else None
+    subscription = Subscription[object](THREAD, 30, send, lambda _: None, lambda _: None, went_back)
+    subscriptions.add(subscription)
+    for _ in range(2):
+        subscriptions.take(
+            wire.ServerError(
+                code="future_cursor", detail="", thread_id=THREAD, last_seq=20, ref="s1"
+            ),
+            lines.first,
+        )
+
+    assert subscription.cursor == 20
+    assert caplog.text.count("ends at seq 20") == 1
+    if tells:
+        assert receive.receive_nowait() == ("went back", 20)
+    else:
+        assert subscription.ref == "s2"
+
+
+def test_another_log_ends_the_program_with_both_epochs_and_a_next_step() -> None:
     lines = Lines()
     subscriptions = Subscriptions(lines)
     subscriptions.log_epoch = "e-old"
@@ -182,7 +207,11 @@ def test_another_log_ends_the_program_with_both_epochs_and_a_next_step(code: str
     with pytest.raises(ScubaError, match="e-old") as caught:
         subscriptions.take(
             wire.ServerError(
-                code=code, detail="", thread_id=THREAD, log_epoch="e-new", ref=subscription.ref
+                code="epoch_changed",
+                detail="",
+                thread_id=THREAD,
+                log_epoch="e-new",
+                ref=subscription.ref,
             ),
             lines.first,
         )
