@@ -205,6 +205,10 @@ class ThreadLog(Protocol):
         """
         ...
 
+    def mark(self, thread_id: str, seq: int) -> None:
+        """Have the others on a thread told how far the bot has come. A receipt: it may get lost."""
+        ...
+
     async def grants(self, into: trio.MemorySendChannel[ThreadGranted | ThreadRevoked]) -> None:
         """Send each change of this bot's thread grants, snapshot first, until cancelled."""
         ...

@@ -225,6 +225,7 @@ class ThreadActor:
 
     async def _settle(self, seq: int) -> None:
         await self._journal.settle(self._thread_id, Position(self._log.log_epoch, seq))
+        self._log.mark(self._thread_id, seq)
         logger.info("settled", extra={"seq": seq})
         self._ids.run_id = self._ids.seq = None
 

@@ -24,6 +24,7 @@ from scuba.bubble.grants import GrantBook
 from scuba.bubble.http import BubbleClient
 from scuba.bubble.lines import Line, Lines
 from scuba.bubble.patience import Patience
+from scuba.bubble.receipts import Receipts
 from scuba.bubble.socket import MESSAGE_BYTES, Dial, Socket, dial
 from scuba.bubble.subscription import Subscription
 from scuba.bubble.subscriptions import Subscriptions, another_log
@@ -82,6 +83,7 @@ class Live:
         self._first = self._lines.first
         self._subscriptions = Subscriptions(self._lines)
         self._errands = Errands(client, patience, self._subscriptions, max_message_bytes)
+        self._receipts = Receipts(self._subscriptions.receipt)
         self._book: GrantBook | None = None
         self._books = 0
         self._grants_backoff = Backoff()
@@ -121,6 +123,10 @@ class Live:
         finally:
             self._subscriptions.remove(subscription)
 
+    def mark(self, thread_id: str, seq: int) -> None:
+        """Have the others on a thread told, soon and without a promise, how far we have come."""
+        self._receipts.mark(thread_id, seq)
+
     async def grants(self, into: trio.MemorySendChannel[GrantChange]) -> None:
         """Send each change of the grants on threads, what holds now first, until cancelled."""
         if self._book is not None:
@@ -151,6 +157,7 @@ class Live:
         """
         async with trio.open_nursery() as self._tasks:
             self._tasks.start_soon(self._tell_ready, task_status, name="first connection")
+            self._tasks.start_soon(self._receipts.run, name="receipts")
             await self._keep(self._first, trio.lowlevel.checkpoint)
         if self._error is not None:
             raise self._error

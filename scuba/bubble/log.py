@@ -132,6 +132,10 @@ class BubbleLog:
         with self._live.following(subscription):
             yield
 
+    def mark(self, thread_id: str, seq: int) -> None:
+        """Have the others told how far this bot has come; see the port."""
+        self._live.mark(thread_id, seq)
+
     async def grants(self, into: trio.MemorySendChannel[ThreadGranted | ThreadRevoked]) -> None:
         """Send each change of this bot's thread grants, snapshot first, until cancelled."""
         await self._live.grants(into)

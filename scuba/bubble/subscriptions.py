@@ -93,6 +93,15 @@ class Subscriptions:
         """Return the subscriptions of a line, without those whose inbox is full."""
         return [one for one in self if one.line is line and one.state != "behind"]
 
+    def receipt(self, frame: wire.ClientCursor) -> None:
+        """Send a receipt on the thread's line, if it has one that is up (10)."""
+        subscription = self._all.get(frame.thread_id)
+        line = None if subscription is None else subscription.line
+        if line is None or not line.is_connected:
+            logger.debug("no receipt for seq %d of thread %s", frame.seq, frame.thread_id)
+            return
+        line.put(f"receipt {frame.thread_id}", frame)
+
     def still_asked(self, later: AskLater) -> bool:
         """Return whether nothing has changed since `later` was returned."""
         subscription = later.subscription

@@ -61,6 +61,7 @@ class FakeLog:
         self._changed = trio.Event()
         self._grants: list[GrantChange] = []
         self.subscribers: dict[str, int] = {}
+        self.marks: dict[str, int] = {}
 
     # --- what people do ------------------------------------------------------------------------
 
@@ -182,6 +183,9 @@ class FakeLog:
                     await inbox.send(CaughtUp(head))
                     caught_up = True
                 await changed.wait()
+
+    def mark(self, thread_id: str, seq: int) -> None:
+        self.marks[thread_id] = seq
 
     async def grants(self, into: trio.MemorySendChannel[GrantChange]) -> None:
         told = 0
