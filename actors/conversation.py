@@ -23,6 +23,7 @@ from actors.effects import (
     Excuse,
     Fetch,
     Forward,
+    GoBack,
     Leave,
     LookBack,
     LookUp,
@@ -75,6 +76,7 @@ from actors.messages import (
     StartTurn,
     StopAside,
     ThreadInbox,
+    WentBack,
 )
 from actors.past import past_of
 from actors.ports import OpenRun
@@ -165,6 +167,8 @@ class Conversation:
                 self._draining, effects = True, []
             case Cut():
                 self._draining, effects = True, self._cut()
+            case WentBack(head=head):
+                return [GoBack(head)]
             case _:
                 assert_never(message)
         if self._draining and self._waits():

@@ -84,12 +84,19 @@ class Forward(msgspec.Struct, frozen=True):
     event: Event
 
 
+class GoBack(msgspec.Struct, frozen=True):
+    """Leave as you stand, and begin anew where the log ends now."""
+
+    head: int
+
+
 class Leave(msgspec.Struct, frozen=True):
     """Drained: nothing is in hand any more."""
 
 
 Effect = (
     Begin
+    | GoBack
     | See
     | StartTurn
     | Decide

@@ -53,6 +53,12 @@ class CaughtUp(Message, frozen=True):
     seq: int
 
 
+class WentBack(Message, frozen=True):
+    """The server's log ends below what was read of it: an older state of the same log came back."""
+
+    head: int
+
+
 class HarnessSaid(Message, frozen=True):
     """What the harness session said, in stream order; from QueryActor."""
 
@@ -148,6 +154,7 @@ class Cut(Message, frozen=True):
 ThreadInbox = (
     EventsSeen
     | CaughtUp
+    | WentBack
     | HarnessSaid
     | SessionEnded
     | ApprovalSettled

@@ -233,9 +233,14 @@ class ThreadLog(Protocol):
         """Send `EventsSeen` (gapless from `after + 1`) and `CaughtUp` to `inbox` until left.
 
         Lives through reconnects. Never blocks the socket: a full inbox is a laggard, which is
-        unsubscribed and resumed at its cursor once it has taken what it was sent. The grants
+        unsubscribed and resumed at its cursor once it has taken what it was sent. `WentBack` is
+        the last word when the log ends below that cursor. The grants
         stream, not the subscription, tells of a lost thread.
         """
+        ...
+
+    def mark(self, thread_id: str, seq: int) -> None:
+        """Have the others on a thread told how far the bot has come. A receipt: it may get lost."""
         ...
 
     async def grants(self, into: trio.MemorySendChannel[ThreadGranted | ThreadRevoked]) -> None:
@@ -287,6 +292,13 @@ class Journal(Protocol):
         """Move a thread's checkpoint, never backwards within one log epoch.
 
         In the same transaction its run is over and its events are let go.
+        """
+        ...
+
+    async def go_back(self, thread_id: str, position: Position) -> None:
+        """Move a thread's checkpoint down to where its log ends now; put aside what is not settled.
+
+        A checkpoint below that stays.
         """
         ...
 

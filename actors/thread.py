@@ -25,6 +25,7 @@ from actors.effects import (
     Excuse,
     Fetch,
     Forward,
+    GoBack,
     Leave,
     LookBack,
     LookUp,
@@ -123,6 +124,8 @@ class ThreadActor:
             rules=rules,
         )
         self._conversation: Conversation
+        self.goes_back_to: int | None = None
+        """Where the log ends now, when that is why the actor has left."""
 
     def statistics(self) -> Census:
         """Return what is held of the thread; ask once it has started."""
@@ -222,7 +225,9 @@ class ThreadActor:
     async def _step(self, message: ThreadInbox, nursery: trio.Nursery) -> bool:
         """Do what follows from a message; False when that is to leave."""
         for effect in self._conversation.step(message):
-            if isinstance(effect, Leave):
+            if isinstance(effect, GoBack):
+                self.goes_back_to = effect.head
+            if isinstance(effect, Leave | GoBack):
                 return False
             await self._do(effect, nursery)
         return True
@@ -266,7 +271,7 @@ class ThreadActor:
                 nursery.start_soon(self._look_up, effect.principal_ids)
             case LookBack():
                 nursery.start_soon(self._look_back)
-            case Leave():
+            case Leave() | GoBack():
                 pass
 
     async def _forward(self, event: Event) -> None:
@@ -275,6 +280,7 @@ class ThreadActor:
 
     async def _settle(self, seq: int) -> None:
         await self._journal.settle(self._thread_id, Position(self._log.log_epoch, seq))
+        self._log.mark(self._thread_id, seq)
         logger.info("settled", extra={"seq": seq})
         self._ids.run_id = self._ids.seq = None
 

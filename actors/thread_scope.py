@@ -32,7 +32,7 @@ from actors.messages import (
 )
 from actors.outbox import OutboxActor
 from actors.places import Places
-from actors.ports import Harness, Journal, ThreadLog
+from actors.ports import Harness, Journal, Position, ThreadLog
 from actors.query import QueryActor
 from actors.run_owners import RunOwners
 from actors.supervise import supervise
@@ -170,7 +170,7 @@ class ThreadScope:
                 return
             with self._scope:
                 logger.info("thread started")
-                left = await supervise(self._live, name=name, park=True)
+                left = await supervise(self._lives, name=name, park=True)
                 end = self._end_runs if left else self._park
                 await supervise(end, name=f"end of {name}", intensity=1, park=True)
         finally:
@@ -196,10 +196,22 @@ class ThreadScope:
         spare = f"run_{outside.new_id()}"
         await leftovers.park(outside.log, granted.thread_id, granted.open_runs, spare)
 
-    async def _live(self) -> None:
-        """Run the four actors until ThreadActor leaves or one of them crashes."""
+    async def _lives(self) -> None:
+        """Run one life after another for as long as the log goes back under them."""
+        while (head := await self._live()) is not None:
+            joined_seq = min(self.granted.joined_seq, head)
+            self.granted = msgspec.structs.replace(self.granted, joined_seq=joined_seq)
+            position = Position(self._outside.log.log_epoch, head)
+            # After the life, so that none of its actors puts anything more on record.
+            await self._outside.journal.go_back(self.granted.thread_id, position)
+
+    async def _live(self) -> int | None:
+        """Run the four actors until ThreadActor leaves or one of them crashes.
+
+        Returns where the log ends now, if that is below what was read of it.
+        """
         if self._dismissed:
-            return
+            return None
         inbox_send, inbox = trio.open_memory_channel[ThreadInbox](THREAD_INBOX)
         query_send, query = trio.open_memory_channel[QueryInbox](QUERY_INBOX)
         approvals_send, approvals = trio.open_memory_channel[ApprovalInbox](0)
@@ -234,6 +246,7 @@ class ThreadScope:
                 self._counted.clear()
                 self._begin_anew()
                 await self._end_left(thread_inbox)
+        return thread.goes_back_to
 
     def _begin_anew(self) -> None:
         """Let the next life, if there is one, read its history and end what was left open."""

@@ -44,18 +44,23 @@ class Connector:
         instance_id: str,
         max_message_bytes: int = MESSAGE_BYTES,
         dial: Dial = dial,
+        outage: Outage | None = None,
+        may_try: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     ) -> None:
+        """`outage`: shared by connections that fail together; `may_try` returns when one may."""
+        self._may_try = may_try
         self._client, self._use, self._dial = client, use, dial
         self._instance_id, self._max_message_bytes = instance_id, max_message_bytes
         self._token = client.token
         self._backoff = Backoff()
-        self._outage = Outage(logger, "the connection to the Bubble server")
+        self._outage = outage or connection_outage()
         self._last: tuple[int | None, int | None] = None, None
         self._in_a_row = 0
 
     async def run(self, lost: Callable[[Ending], None]) -> ScubaError:
         """Return the error that makes every further try senseless; call `lost` before each."""
         while True:
+            await self._may_try()
             ending = await self._connection()
             if isinstance(ending, ScubaError):
                 return ending
@@ -147,6 +152,11 @@ class Connector:
             self._token = self._client.token
             return socket, await socket.authenticate(self._token, self._instance_id)
         return None
+
+
+def connection_outage() -> Outage:
+    """Return what says that the server cannot be reached, once for all that find it so."""
+    return Outage(logger, "the connection to the Bubble server")
 
 
 def _rejection(group: BaseExceptionGroup[ConnectionRejected]) -> Ending:

@@ -1,11 +1,14 @@
 """What is followed live: subscriptions and the grants stream, on one socket after another (8, 9).
 
-The task that reads the socket never waits for a thread: what takes time it hands to a task.
+The task that reads a socket never waits for a thread: what takes time it hands to a task. One
+socket is enough for most; where the server takes no more on it, further ones stand beside it.
+They try only while the first is connected, so that one alone knocks at a server that is down.
 """
 
 import logging
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,13 +17,14 @@ import trio
 from actors.messages import GrantChange
 from scuba import wire
 from scuba.bubble.backoff import Backoff
-from scuba.bubble.connection import Connector
+from scuba.bubble.connection import Connector, connection_outage
 from scuba.bubble.endings import Ending, Lost
 from scuba.bubble.errands import Errands
 from scuba.bubble.grants import GrantBook
 from scuba.bubble.http import BubbleClient
-from scuba.bubble.outgoing import Outgoing
+from scuba.bubble.lines import Line, Lines
 from scuba.bubble.patience import Patience
+from scuba.bubble.receipts import Receipts
 from scuba.bubble.socket import MESSAGE_BYTES, Dial, Socket, dial
 from scuba.bubble.subscription import Subscription
 from scuba.bubble.subscriptions import Subscriptions, another_log
@@ -35,7 +39,11 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """How the socket fares, for people and tests."""
 
     connected: bool
+    """The first socket, which carries the grants."""
+    sockets: int
+    """That are kept, connected or not; more than one where the first is full."""
     reconnects: int
+    """Of all sockets."""
     subscriptions: int
     laggards: int
     """How often a full inbox was taken off the socket."""
@@ -44,7 +52,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Live:
-    """Owns the socket and what is followed on it; `run` is its life.
+    """Owns the sockets and what is followed on them; `run` is their life.
 
     Subscriptions and the grants stream stand outside any one connection: they may come and go at
     any time, and each connection that is made asks for all of them at their cursors.
@@ -62,22 +70,27 @@ class Live:
     ) -> None:
         """`principal_id`: whose token it must be; None to take whoever it is."""
         self._principal_id = principal_id
-        self._connector = Connector(
+        self._outage = connection_outage()
+        self._connector = partial(
+            Connector,
             client,
-            self._use,
             instance_id=instance_id,
             max_message_bytes=max_message_bytes,
             dial=dial,
+            outage=self._outage,
         )
-        self._outgoing = Outgoing()
-        self._subscriptions = Subscriptions(self._outgoing)
+        self._lines = Lines(self._open)
+        self._first = self._lines.first
+        self._subscriptions = Subscriptions(self._lines)
         self._errands = Errands(client, patience, self._subscriptions, max_message_bytes)
+        self._receipts = Receipts(self._subscriptions.receipt)
         self._book: GrantBook | None = None
         self._books = 0
         self._grants_backoff = Backoff()
-        self._is_connected = False
-        self._connections = self._others = 0
-        self._on_ready = trio.Event()
+        self._reconnects = self._others = 0
+        self._is_up = trio.Event()
+        """Set while the first socket is connected."""
+        self._error: ScubaError | None = None
         self._tasks: trio.Nursery
 
     @property
@@ -93,8 +106,9 @@ class Live:
     def statistics(self) -> Statistics:
         """Return how the socket fares."""
         return Statistics(
-            connected=self._is_connected,
-            reconnects=max(0, self._connections - 1),
+            connected=self._first.is_connected,
+            sockets=len(self._lines),
+            reconnects=self._reconnects,
             subscriptions=len(self._subscriptions),
             laggards=self._subscriptions.laggards,
             gaps=self._subscriptions.gaps,
@@ -109,13 +123,17 @@ class Live:
         finally:
             self._subscriptions.remove(subscription)
 
+    def mark(self, thread_id: str, seq: int) -> None:
+        """Have the others on a thread told, soon and without a promise, how far we have come."""
+        self._receipts.mark(thread_id, seq)
+
     async def grants(self, into: trio.MemorySendChannel[GrantChange]) -> None:
         """Send each change of the grants on threads, what holds now first, until cancelled."""
         if self._book is not None:
             raise RuntimeError("the grants are already being read")
         self._books += 1
         self._book = book = GrantBook(self._books)
-        self._outgoing.put(GRANTS, book.ask())
+        self._first.put(GRANTS, book.ask())
         try:
             while True:
                 change = book.next_change()
@@ -129,8 +147,8 @@ class Live:
 
     def check_grants(self) -> None:
         """Ask for all grants anew: a thread has refused us, and they may tell why (8.2)."""
-        if self._book is not None and self._is_connected:
-            self._outgoing.put(GRANTS, self._book.ask_all())
+        if self._book is not None and self._first.is_connected:
+            self._first.put(GRANTS, self._book.ask_all())
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep a connection until cancelled; `started()` once the first one is ready.
@@ -139,26 +157,41 @@ class Live:
         """
         async with trio.open_nursery() as self._tasks:
             self._tasks.start_soon(self._tell_ready, task_status, name="first connection")
-            error = await self._connector.run(self._lost)
-            self._tasks.cancel_scope.cancel()
-        raise error
+            self._tasks.start_soon(self._receipts.run, name="receipts")
+            await self._keep(self._first, trio.lowlevel.checkpoint)
+        if self._error is not None:
+            raise self._error
 
     async def _tell_ready(self, task_status: trio.TaskStatus[None]) -> None:
-        await self._on_ready.wait()
+        await self._is_up.wait()
         task_status.started()
+
+    def _open(self, line: Line) -> None:
+        self._tasks.start_soon(self._keep, line, self._while_up, name="further socket")
+
+    async def _while_up(self) -> None:
+        await self._is_up.wait()
+
+    async def _keep(self, line: Line, may_try: Callable[[], Awaitable[None]]) -> None:
+        """Keep a line's socket until it is closed, or no further try makes sense for any."""
+        with line.scope:
+            connector = self._connector(partial(self._use, line), may_try=may_try)
+            self._error = await connector.run(partial(self._lost, line))
+            self._tasks.cancel_scope.cancel()
 
     # --- one connection ------------------------------------------------------------------------
 
-    async def _use(self, socket: Socket, ready: wire.ServerReady) -> None:
-        self._take_ready(ready)
+    async def _use(self, line: Line, socket: Socket, ready: wire.ServerReady) -> None:
+        self._check(ready)
+        self._take_ready(line, ready)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._write, socket, name="socket writer")
-            ending = await self._read(socket)
+            nursery.start_soon(self._write, line, socket, name="socket writer")
+            ending = await self._read(line, socket)
             nursery.cancel_scope.cancel()
         raise ending
 
-    def _take_ready(self, ready: wire.ServerReady) -> None:
-        """Ask on a new connection for everything; raises ScubaError for a wrong server or token."""
+    def _check(self, ready: wire.ServerReady) -> None:
+        """Raise ScubaError for a wrong server or token."""
         principal_id, epoch = ready.principal.principal_id, self._subscriptions.log_epoch
         if self._principal_id not in (None, principal_id):
             raise IdentityRefused(
@@ -167,24 +200,32 @@ class Live:
             )
         if epoch not in (None, ready.log_epoch):
             raise another_log(epoch, ready.log_epoch)
+
+    def _take_ready(self, line: Line, ready: wire.ServerReady) -> None:
+        """Ask on a new connection for everything that its line carries."""
+        self._subscriptions.log_epoch = ready.log_epoch
+        self._reconnects += line.was_connected
+        line.is_connected = line.was_connected = True
+        line.clear()
+        self._lines.told(ready.limits.subscriptions)
+        self._subscriptions.ask_all(line)
+        if line is self._first:
+            self._tell_others(ready)
+            self._ask_grants()
+            self._is_up.set()
+
+    def _tell_others(self, ready: wire.ServerReady) -> None:
         self._others = ready.other_instances
         if ready.other_instances and self._principal_id is not None:
             logger.warning(
                 "%d other connections run as %s: each would answer",
                 ready.other_instances,
-                principal_id,
+                ready.principal.principal_id,
             )
-        self._subscriptions.log_epoch = ready.log_epoch
-        self._connections += 1
-        self._is_connected = True
-        self._outgoing.clear()
-        self._subscriptions.ask_all()
-        self._ask_grants()
-        self._on_ready.set()
 
-    async def _write(self, socket: Socket) -> None:
+    async def _write(self, line: Line, socket: Socket) -> None:
         while True:
-            frame = await self._outgoing.get()
+            frame = await line.get()
             try:
                 await socket.send(frame)
             except Lost as lost:
@@ -192,25 +233,26 @@ class Live:
                 logger.debug("cannot send: %s", lost.ending.detail)
                 return
 
-    async def _read(self, socket: Socket) -> Lost | ScubaError:
+    async def _read(self, line: Line, socket: Socket) -> Lost | ScubaError:
         try:
             while True:
-                self._take(await socket.receive())
+                self._take(await socket.receive(), line)
         except (Lost, ScubaError) as error:
             return error
 
-    def _lost(self, ending: Ending) -> None:
+    def _lost(self, line: Line, ending: Ending) -> None:
         """Before the next connection: read by HTTP past a message that is too big for a socket."""
-        self._is_connected = False
+        line.is_connected = False
+        if line is self._first and self._is_up.is_set():
+            self._is_up = trio.Event()
         if ending.code == wire.Close.TOO_BIG:
-            for subscription in self._subscriptions:
-                if subscription.state != "behind":
-                    self._subscriptions.put_behind(subscription)
-                    self._tasks.start_soon(self._errands.fetch, subscription, name="fetch by HTTP")
+            for subscription in self._subscriptions.carried_by(line):
+                self._subscriptions.put_behind(subscription)
+                self._tasks.start_soon(self._errands.fetch, subscription, name="fetch by HTTP")
 
     # --- frames --------------------------------------------------------------------------------
 
-    def _take(self, frame: wire.ServerFrame | None) -> None:
+    def _take(self, frame: wire.ServerFrame | None, line: Line) -> None:
         match frame:
             case wire.ServerGrantsSnapshot() | wire.ServerGrant():
                 self._take_grants(frame)
@@ -223,7 +265,7 @@ class Live:
                 | wire.ServerError()
                 | wire.ServerCaughtUp(thread_id=str())
             ):
-                task = self._subscriptions.take(frame)
+                task = self._subscriptions.take(frame, line)
                 if task is not None:
                     self._tasks.start_soon(self._errands.run, task, name=f"{type(task).__name__}")
             case _:
@@ -239,7 +281,7 @@ class Live:
 
     def _ask_grants(self) -> None:
         if self._book is not None:
-            self._outgoing.put(GRANTS, self._book.ask())
+            self._first.put(GRANTS, self._book.ask())
 
     def _complaint(self, error: wire.ServerError) -> None:
         logger.warning("the Bubble server says %s: %s", error.code, error.detail)

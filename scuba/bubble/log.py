@@ -11,7 +11,14 @@ import msgspec
 import trio
 
 from actors.events import Draft, Event, Opens
-from actors.messages import CaughtUp, EventsSeen, ThreadGranted, ThreadInbox, ThreadRevoked
+from actors.messages import (
+    CaughtUp,
+    EventsSeen,
+    ThreadGranted,
+    ThreadInbox,
+    ThreadRevoked,
+    WentBack,
+)
 from actors.people import Person
 from actors.ports import Keyed, Refused
 from scuba import wire
@@ -164,9 +171,13 @@ class BubbleLog:
         self, thread_id: str, after: int, inbox: trio.MemorySendChannel[ThreadInbox]
     ) -> AsyncGenerator[None]:
         """Follow a thread until left; see the port. `CaughtUp` comes anew after each reconnect."""
-        subscription = Subscription[ThreadInbox](thread_id, after, inbox, _seen, CaughtUp)
+        subscription = Subscription[ThreadInbox](thread_id, after, inbox, _seen, CaughtUp, WentBack)
         with self._live.following(subscription):
             yield
+
+    def mark(self, thread_id: str, seq: int) -> None:
+        """Have the others told how far this bot has come; see the port."""
+        self._live.mark(thread_id, seq)
 
     async def grants(self, into: trio.MemorySendChannel[ThreadGranted | ThreadRevoked]) -> None:
         """Send each change of this bot's thread grants, snapshot first, until cancelled."""

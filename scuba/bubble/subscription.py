@@ -8,6 +8,7 @@ import trio
 
 from scuba import wire
 from scuba.bubble.backoff import Backoff
+from scuba.bubble.lines import Line
 
 M = TypeVar("M")
 
@@ -22,11 +23,15 @@ class Subscription(Generic[M]):
         inbox: trio.MemorySendChannel[M],
         events: Callable[[Sequence[wire.Envelope]], M],
         caught_up: Callable[[int], M],
+        went_back: Callable[[int], M] | None = None,
     ) -> None:
+        """`went_back`: what to say of a log that ends below the cursor; None to go on silently."""
         self.thread_id, self.cursor, self.inbox = thread_id, after, inbox
-        self.events, self.caught_up = events, caught_up
+        self.events, self.caught_up, self.went_back = events, caught_up, went_back
         self.state: Literal["asked", "live", "behind"] = "asked"
         self.ref = ""
+        self.line: Line | None = None
+        """The socket that carries it; None before it was asked for."""
         self.backoff = Backoff()
         self.scope = trio.CancelScope()
         """Of the task that waits for the inbox, while the state is `behind`."""

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import trio
 
 from scuba import wire
-from scuba.bubble.outgoing import Outgoing
+from scuba.bubble.lines import Line, Lines
 from scuba.bubble.subscription import AskLater, Behind, Subscription, Task, following
-from scuba.errors import AnotherLog, ScubaError
+from scuba.errors import AnotherLog
 
 M = TypeVar("M")
 logger = logging.getLogger(__name__)
@@ -29,13 +29,13 @@ ThreadFrame = (
 
 
 class Subscriptions:
-    """All subscriptions of one socket. Frames go to `outgoing`; what takes time is returned.
+    """All subscriptions of all sockets. Frames go to their lines; what takes time is returned.
 
     Frames of an earlier subscription to the same thread are told apart by `ref` and dropped.
     """
 
-    def __init__(self, outgoing: Outgoing) -> None:
-        self._outgoing = outgoing
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
         self._all: dict[str, Subscription[Any]] = {}
         self._asked = 0
         self.log_epoch: str | None = None
@@ -55,6 +55,7 @@ class Subscriptions:
         old = self._all.get(subscription.thread_id)
         if old is not None:
             old.scope.cancel()
+            subscription.line = old.line
         self._all[subscription.thread_id] = subscription
         self.ask(subscription)
 
@@ -64,14 +65,16 @@ class Subscriptions:
         if self._all.get(subscription.thread_id) is subscription:
             del self._all[subscription.thread_id]
             self._unsubscribe(subscription)
+            self._leave(subscription)
 
     def ask(self, subscription: Subscription[Any]) -> None:
         """Have the server send what follows the cursor, if somebody still follows the thread."""
         if self._all.get(subscription.thread_id) is not subscription:
             return
+        line = self._seat(subscription)
         self._asked += 1
         subscription.state, subscription.ref = "asked", f"s{self._asked}"
-        self._outgoing.put(
+        line.put(
             subscription.thread_id,
             wire.ClientSubscribe(
                 thread_id=subscription.thread_id,
@@ -81,11 +84,23 @@ class Subscriptions:
             ),
         )
 
-    def ask_all(self) -> None:
-        """Ask on a new connection for all but those whose inbox is still full."""
-        for subscription in self:
-            if subscription.state != "behind":
-                self.ask(subscription)
+    def ask_all(self, line: Line) -> None:
+        """Ask on a new connection for all that it carries but those whose inbox is still full."""
+        for subscription in self.carried_by(line):
+            self.ask(subscription)
+
+    def carried_by(self, line: Line) -> list[Subscription[Any]]:
+        """Return the subscriptions of a line, without those whose inbox is full."""
+        return [one for one in self if one.line is line and one.state != "behind"]
+
+    def receipt(self, frame: wire.ClientCursor) -> None:
+        """Send a receipt on the thread's line, if it has one that is up (10)."""
+        subscription = self._all.get(frame.thread_id)
+        line = None if subscription is None else subscription.line
+        if line is None or not line.is_connected:
+            logger.debug("no receipt for seq %d of thread %s", frame.seq, frame.thread_id)
+            return
+        line.put(f"receipt {frame.thread_id}", frame)
 
     def still_asked(self, later: AskLater) -> bool:
         """Return whether nothing has changed since `later` was returned."""
@@ -98,11 +113,13 @@ class Subscriptions:
         subscription.scope = trio.CancelScope()
         self._unsubscribe(subscription)
 
-    def take(self, frame: ThreadFrame) -> Task | None:
-        """Act on a frame about one thread. Raises ScubaError when the log is another one (8.5)."""
+    def take(self, frame: ThreadFrame, line: Line) -> Task | None:
+        """Act on a line's frame about one thread. Raises ScubaError for another log (8.5)."""
         subscription = self._all.get(frame.thread_id or "")
         if subscription is None or subscription.state == "behind":
             return None
+        if subscription.line is not line:
+            return None  # the echo of a line that it has left
         match frame:
             case wire.ServerSubscribed(ref=ref):
                 if ref == subscription.ref:
@@ -169,7 +186,27 @@ class Subscriptions:
 
     def _unsubscribe(self, subscription: Subscription[Any]) -> None:
         thread_id = subscription.thread_id
-        self._outgoing.put(thread_id, wire.ClientUnsubscribe(thread_id=thread_id))
+        if subscription.line is not None:
+            subscription.line.put(thread_id, wire.ClientUnsubscribe(thread_id=thread_id))
+
+    def _seat(self, subscription: Subscription[Any]) -> Line:
+        seat = self._lines.seat(subscription.thread_id, subscription.line)
+        if subscription.line is not seat:
+            self._unsubscribe(subscription)
+            subscription.line = seat
+        return seat
+
+    def _leave(self, subscription: Subscription[Any]) -> None:
+        if subscription.line is not None:
+            self._lines.leave(subscription.thread_id, subscription.line)
+
+    def _too_many(self, subscription: Subscription[Any], line: Line) -> Task | None:
+        """Ask on another line, or later when there can be no other (8.5)."""
+        self._lines.refused(line)
+        if self._seat(subscription) is line:
+            return self._later(subscription)
+        self.ask(subscription)
+        return None
 
     def _unsubscribed(
         self, subscription: Subscription[Any], frame: wire.ServerUnsubscribed
@@ -185,16 +222,13 @@ class Subscriptions:
         match error.code:
             case "epoch_changed":
                 raise another_log(self.log_epoch, error.log_epoch)
-            case "future_cursor":
-                raise ScubaError(
-                    f"thread {thread_id} ends at seq {error.last_seq} in the Bubble server's log "
-                    f"(epoch {error.log_epoch or self.log_epoch}), but we had read up to {cursor} "
-                    f"(epoch {self.log_epoch})",
-                    NEW_LOG_HINT,
-                )
+            case "future_cursor" if error.last_seq is not None and error.last_seq < cursor:
+                return self._went_back(subscription, error.last_seq)
             case "thread_not_found":
                 logger.info("thread %s cannot be read; its grant will tell", thread_id)
                 return None
+            case "too_many_subscriptions" if subscription.line is not None:
+                return self._too_many(subscription, subscription.line)
             case "history_gone" if (error.first_seq or 0) > cursor + 1:
                 resumes_at = error.first_seq or 0
                 logger.error(
@@ -212,6 +246,22 @@ class Subscriptions:
                 )
                 told_s = None if error.retry_after_ms is None else error.retry_after_ms / 1000
                 return self._later(subscription, told_s)
+
+    def _went_back(self, subscription: Subscription[Any], head: int) -> Task | None:
+        """Go on at the head of a log that has lost its newest events (8.5, decision 29)."""
+        logger.error(
+            "thread %s ends at seq %d in the Bubble server's log, but was read up to %d: an older "
+            "state of the server came back. What was in hand is put aside; going on from %d",
+            subscription.thread_id,
+            head,
+            subscription.cursor,
+            head,
+        )
+        if subscription.went_back is not None:
+            return self._hand_over(subscription, subscription.went_back(head), head)
+        subscription.cursor = head
+        self.ask(subscription)
+        return None
 
 
 def another_log(known: str | None, found: str | None) -> AnotherLog:

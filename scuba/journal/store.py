@@ -29,6 +29,9 @@ _SETTLED = """
     DELETE FROM unsent WHERE thread_id = ?
     AND run_id IN (SELECT run_id FROM runs WHERE thread_id = ?)
 """
+_GO_BACK = """
+    UPDATE checkpoints SET seq = MIN(seq, ?) WHERE thread_id = ? AND log_epoch = ?
+"""
 _SEE = """
     INSERT INTO seen VALUES (?, ?) ON CONFLICT (thread_id) DO UPDATE
     SET seq = MAX(seq, excluded.seq)
@@ -168,6 +171,18 @@ class SqliteJournal:
 
         return await self._write(work)
 
+    async def go_back(self, thread_id: str, position: Position) -> None:
+        """Move a checkpoint down to where its log ends now; put aside what is not settled."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            _put_aside(connection, position.log_epoch, thread_id)
+            connection.execute(_GO_BACK, (position.seq, thread_id, position.log_epoch))
+
+        await self._write(work)
+        held = self._checkpoints.get(thread_id)
+        if held is not None and held.log_epoch == position.log_epoch and held.seq > position.seq:
+            self._checkpoints[thread_id] = position
+
     # --- sessions ------------------------------------------------------------------------------
 
     def session_id(self, thread_id: str) -> str | None:
@@ -268,6 +283,16 @@ def _record(connection: sqlite3.Connection, thread_id: str) -> Record:
 def _keyed(row: tuple[str, DraftType, str, str]) -> Keyed:
     key, type_, run_id, payload = row
     return Keyed(key, Draft(type_, run_id, msgspec.Raw(payload.encode())))
+
+
+def _put_aside(connection: sqlite3.Connection, log_epoch: str, thread_id: str) -> None:
+    for table, content in _ASIDE.items():
+        connection.execute(
+            f"INSERT INTO put_aside SELECT ?, thread_id, ?, {content} FROM {table}"
+            " WHERE thread_id = ?",
+            (log_epoch, table, thread_id),
+        )
+        connection.execute(f"DELETE FROM {table} WHERE thread_id = ?", (thread_id,))
 
 
 def _adopt(connection: sqlite3.Connection, log_epoch: str) -> list[str]:

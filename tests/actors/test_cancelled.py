@@ -407,6 +407,18 @@ async def a_beginning_that_nobody_saw(bot: Bot) -> None:
     await trio.sleep(5)
 
 
+async def a_log_that_went_back(bot: Bot) -> None:
+    bot.log.say(ROOM, "one")
+    await still()
+    kept = len(bot.log.threads[ROOM])
+    bot.log.say(ROOM, "lost")
+    await still()
+    bot.log.lose(ROOM, kept)
+    await still()
+    bot.log.say(ROOM, "two")
+    await still()
+
+
 def half_is_history(bot: Bot) -> None:
     bot.policy = Policy(own_principal_id=BOT, backlog=Backlog(on_first_join="skip_to_head"))
     bot.log.add(ROOM, "user-ben", RunStarted(), run_id="run_of_ben")
@@ -446,6 +458,7 @@ STORIES = [
     a_bug_in_the_harness,
     no_place_and_a_rest,
     granted_anew_and_stopped,
+    a_log_that_went_back,
 ]
 
 

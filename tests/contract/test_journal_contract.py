@@ -147,6 +147,28 @@ async def test_what_a_thread_costs_is_added_up(journal: Journal) -> None:
     assert journal.spent_usd("u") == 0
 
 
+async def test_a_log_that_went_back_takes_the_checkpoint_down_and_what_was_in_hand_aside(
+    journal: Journal,
+) -> None:
+    """8.5: `future_cursor` in the log that we know; other threads keep what they have."""
+    await journal.adopt("e-1")
+    for thread_id, seq in (("t", 9), ("u", 9), ("v", 2)):
+        await journal.settle(thread_id, Position("e-1", seq))
+    await journal.begin("t", RUN)
+    await journal.keep("t", [SAID])
+    await journal.see("u", 12)
+
+    await journal.go_back("t", Position("e-1", 4))
+    await journal.go_back("v", Position("e-1", 4))
+    await journal.go_back("w", Position("e-1", 4))
+
+    assert await journal.record("t") == Record()
+    assert (await journal.record("u")).seen == 12
+    assert {one: at.seq for one, at in journal.checkpoints().items()} == {"t": 4, "u": 9, "v": 2}
+    await journal.settle("t", Position("e-1", 5))
+    assert journal.checkpoints()["t"].seq == 5
+
+
 async def test_a_session_that_was_retired_is_not_resumed_until_another_takes_its_place(
     journal: Journal,
 ) -> None:

@@ -31,6 +31,7 @@ from actors.messages import (
     ThreadGranted,
     ThreadInbox,
     ThreadRevoked,
+    WentBack,
 )
 from actors.people import Kind, Person
 from actors.ports import (
@@ -76,6 +77,7 @@ class FakeLog:
         self._changed = trio.Event()
         self._grants: list[GrantChange] = []
         self.subscribers: dict[str, int] = {}
+        self.marks: dict[str, int] = {}
 
     # --- what people do ------------------------------------------------------------------------
 
@@ -100,6 +102,17 @@ class FakeLog:
             self.add(thread_id, ADA, Unknown())
         granted = ThreadGranted(thread_id=thread_id, joined_seq=1)
         self._grants.append(msgspec.structs.replace(granted, **fields))
+        self._wake()
+
+    def lose(self, thread_id: str, keep: int) -> None:
+        """Let an older state of the log come back, which ends at `keep`."""
+        del self.threads[thread_id][keep:]
+        self.keys = {
+            key: seq for key, seq in self.keys.items() if key[0] != thread_id or seq <= keep
+        }
+        self.payloads = {
+            at: what for at, what in self.payloads.items() if at[0] != thread_id or at[1] <= keep
+        }
         self._wake()
 
     def revoke(self, thread_id: str) -> None:
@@ -206,6 +219,9 @@ class FakeLog:
         async with inbox:
             while True:
                 changed = self._changed
+                if cursor > len(self.threads[thread_id]):
+                    await inbox.send(WentBack(len(self.threads[thread_id])))
+                    return
                 new = tuple(e for e in self.threads[thread_id] if e.seq > cursor)
                 if new:
                     await inbox.send(EventsSeen(new))
@@ -214,6 +230,9 @@ class FakeLog:
                     await inbox.send(CaughtUp(head))
                     caught_up = True
                 await changed.wait()
+
+    def mark(self, thread_id: str, seq: int) -> None:
+        self.marks[thread_id] = seq
 
     async def grants(self, into: trio.MemorySendChannel[GrantChange]) -> None:
         told = 0
@@ -483,6 +502,14 @@ class FakeJournal:
         for held in (self.unsent, self.runs, self.seen):
             held.clear()
         return sorted(touched)
+
+    async def go_back(self, thread_id: str, position: Position) -> None:
+        await trio.lowlevel.checkpoint()
+        for table in (self.unsent, self.runs, self.seen):
+            table.pop(thread_id, None)
+        held = self.held.get(thread_id)
+        if held is not None and held.log_epoch == position.log_epoch and held.seq > position.seq:
+            self.held[thread_id] = position
 
     async def see(self, thread_id: str, seq: int) -> None:
         await trio.lowlevel.checkpoint()

@@ -162,13 +162,13 @@ async def test_a_thread_that_refuses_us_is_checked_against_the_grants(server: Fa
         with trio.fail_after(20):
             assert {(await changes.receive()).thread_id for _ in range(2)} == {a, b}
             asked = Counter[str]()
-            put = log._live._outgoing.put
+            put = log._live._first.put
 
             def counted(subject: str, frame: msgspec.Struct) -> None:
                 asked[type(frame).__name__] += 1
                 put(subject, frame)
 
-            log._live._outgoing.put = counted  # type: ignore[method-assign]  # watched
+            log._live._first.put = counted  # type: ignore[method-assign]  # watched
             server.fail_next_append(403, "forbidden")
             with pytest.raises(Refused):
                 await log.append(a, [started("run_1")])

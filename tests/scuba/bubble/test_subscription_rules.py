@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from scuba import wire
-from scuba.bubble.outgoing import Outgoing
+from scuba.bubble.lines import Lines
 from scuba.bubble.subscription import AskLater, Behind, Subscription, following
 from scuba.bubble.subscriptions import Subscriptions
 from scuba.errors import ScubaError
@@ -34,8 +34,9 @@ class SubscriptionRules(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.outgoing = Outgoing()
-        self.all = Subscriptions(self.outgoing)
+        lines = Lines()
+        self.line = lines.first
+        self.all = Subscriptions(lines)
         self.send, self.receive = trio.open_memory_channel[list[int]](2)
         self.subscription = Subscription(
             THREAD, 0, self.send, lambda events: seqs_of(list(events)), lambda _: []
@@ -54,7 +55,7 @@ class SubscriptionRules(RuleBasedStateMachine):
             | wire.ServerCaughtUp
             | wire.ServerError,
         )
-        match self.all.take(frame):
+        match self.all.take(frame, self.line):
             case Behind() as behind:
                 self.behind.append(behind)
             case AskLater() as later:
@@ -97,8 +98,8 @@ class SubscriptionRules(RuleBasedStateMachine):
 
     @rule()
     def a_new_connection(self) -> None:
-        self.outgoing.clear()
-        self.all.ask_all()
+        self.line.clear()
+        self.all.ask_all(self.line)
 
     @rule()
     def the_inbox_is_read(self) -> None:
@@ -134,8 +135,8 @@ TestSubscriptionRules.settings = settings(max_examples=60, stateful_step_count=3
 
 async def test_what_is_sent_is_the_latest_word_on_each_thread() -> None:
     """So a burst of comings and goings costs one frame, and memory for one."""
-    outgoing = Outgoing()
-    subscriptions = Subscriptions(outgoing)
+    lines = Lines()
+    outgoing, subscriptions = lines.first, Subscriptions(lines)
     send, _ = trio.open_memory_channel[None](0)
     for _ in range(3):
         subscription = Subscription("thr_b", 7, send, lambda _: None, lambda _: None)
@@ -154,24 +155,51 @@ async def test_what_is_sent_is_the_latest_word_on_each_thread() -> None:
 def test_a_thread_that_lost_its_beginning_goes_on_where_it_begins(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    outgoing = Outgoing()
-    subscriptions = Subscriptions(outgoing)
+    lines = Lines()
+    subscriptions = Subscriptions(lines)
     send, _ = trio.open_memory_channel[None](0)
     subscription = Subscription(THREAD, 3, send, lambda _: None, lambda _: None)
     subscriptions.add(subscription)
     subscriptions.take(
         wire.ServerError(
             code="history_gone", detail="", thread_id=THREAD, first_seq=10, ref=subscription.ref
-        )
+        ),
+        lines.first,
     )
 
     assert subscription.cursor == 9
     assert "no longer has seq 4 to 9" in caplog.text
 
 
-@pytest.mark.parametrize("code", ["epoch_changed", "future_cursor"])
-def test_another_log_ends_the_program_with_both_epochs_and_a_next_step(code: str) -> None:
-    subscriptions = Subscriptions(Outgoing())
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_log_that_went_back_is_told_once_and_gone_on_with_at_its_head(
+    caplog: pytest.LogCaptureFixture, tells: bool
+) -> None:
+    lines = Lines()
+    subscriptions = Subscriptions(lines)
+    send, receive = trio.open_memory_channel[object](1)
+    went_back = (lambda head: ("went back", head)) if tells else None
+    subscription = Subscription[object](THREAD, 30, send, lambda _: None, lambda _: None, went_back)
+    subscriptions.add(subscription)
+    for _ in range(2):
+        subscriptions.take(
+            wire.ServerError(
+                code="future_cursor", detail="", thread_id=THREAD, last_seq=20, ref="s1"
+            ),
+            lines.first,
+        )
+
+    assert subscription.cursor == 20
+    assert caplog.text.count("ends at seq 20") == 1
+    if tells:
+        assert receive.receive_nowait() == ("went back", 20)
+    else:
+        assert subscription.ref == "s2"
+
+
+def test_another_log_ends_the_program_with_both_epochs_and_a_next_step() -> None:
+    lines = Lines()
+    subscriptions = Subscriptions(lines)
     subscriptions.log_epoch = "e-old"
     send, _ = trio.open_memory_channel[None](0)
     subscription = Subscription(THREAD, 3, send, lambda _: None, lambda _: None)
@@ -179,8 +207,13 @@ def test_another_log_ends_the_program_with_both_epochs_and_a_next_step(code: str
     with pytest.raises(ScubaError, match="e-old") as caught:
         subscriptions.take(
             wire.ServerError(
-                code=code, detail="", thread_id=THREAD, log_epoch="e-new", ref=subscription.ref
-            )
+                code="epoch_changed",
+                detail="",
+                thread_id=THREAD,
+                log_epoch="e-new",
+                ref=subscription.ref,
+            ),
+            lines.first,
         )
 
     assert "e-new" in caught.value.what
