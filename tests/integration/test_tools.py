@@ -129,3 +129,22 @@ async def test_a_call_whose_answer_is_lost_is_made_once(parted: Apart) -> None:
     origin = {"runId": question.run, "toolCallId": question.call}
     assert made["payload"]["origin"] == origin
     assert await opened.last_seq() == 2
+
+
+async def test_the_limit_is_the_configured_one_and_an_unknown_server_offers_no_artifacts(
+    parted: Apart,
+) -> None:
+    """Field case 6.1: the effective limit is configurable and logged; the session goes on."""
+    parted.network.answer("GET /v1/info", 503)
+    bot = parted.start_bot(parted.config(tools={"timeoutSeconds": 2}))
+    await bot.says("a call may take 2 s")
+    assert "without artifact tools" in bot.stdout
+    assert "write_artifact" not in bot.stdout
+    parted.network.answer(f"GET /v1/threads/{parted.talk.thread_id} ", 503, times=99)
+
+    late = await called(parted.talk, "browse_thread")
+    parted.network.clear()
+    good = await called(parted.talk, "browse_thread")
+
+    assert "did not come to its end within 2 s" in late
+    assert "Participants: " in good
