@@ -90,7 +90,9 @@ def test_every_section_has_an_example_that_would_be_taken(
 
 def told_codes() -> set[str]:
     """Return every code of a notice that the sources name."""
-    named = r"""(?:code=|SessionFailed\(\s*|Notice\("\w+", |^CODE = )"([a-z]+_[a-z_]+|\w+ing)\""""
+    named = (
+        r"""(?:code=|SessionFailed\(\s*|Notice\(\s*"\w+",\s*|^CODE = )"([a-z]+_[a-z_]+|\w+ing)\""""
+    )
     sources = [*(ROOT / "actors").glob("*.py"), *(ROOT / "scuba" / "harness").rglob("*.py")]
     found = {code for path in sources for code in re.findall(named, path.read_text(), re.M)}
     return found | set(TEXTS)
