@@ -124,7 +124,7 @@ async def test_a_server_that_says_not_now_is_obeyed_and_gets_all(parted: Apart) 
 
 @pytest.mark.slow
 async def test_a_half_open_connection_is_noticed(parted: Apart) -> None:
-    """Field case 2.7: nothing comes any more and nothing is closed; both sides' waits end."""
+    """Field cases 2.7 and 8.3: nothing comes, nothing is closed; both sides' waits end."""
     parted.start_bot()
     await parted.talk.ask("before")
     parted.network.pause()
