@@ -66,7 +66,10 @@ class OpenRequests:
 
     def __init__(self, own_principal_id: str) -> None:
         self._own = own_principal_id
-        self._open: dict[_Call, None] = {}
+        self._open: dict[_Call, str] = {}
+        """The tool of each call that waits."""
+        self._standing: dict[tuple[str, str], str] = {}
+        """By run and tool, who allowed all its calls."""
         self._settled: set[_Call] = set()
         self._early: OrderedDict[_Call, list[ApprovalAnswered]] = OrderedDict()
         self._refused: dict[_Call, set[str]] = {}
@@ -84,8 +87,8 @@ class OpenRequests:
     def step(self, message: ApprovalInbox) -> list[ApprovalOutcome]:
         """Take one message; return what it settled and whom it refused."""
         match message:
-            case ApprovalAsked(run_id=run_id, tool_call_id=tool_call_id):
-                return self._ask((run_id, tool_call_id))
+            case ApprovalAsked():
+                return self._ask(message)
             case ApprovalAnswered(run_id=run_id, tool_call_id=tool_call_id):
                 return self._answer((run_id, tool_call_id), message)
             case RunEnded(run_id=run_id):
@@ -101,11 +104,8 @@ class OpenRequests:
         call = run_id, tool_call_id
         if call not in self._open:
             return []
-        del self._open[call]
-        self._settled.add(call)
         self._expired.add(call)
-        settled = ApprovalSettled(run_id=run_id, tool_call_id=tool_call_id, decision=UNANSWERED)
-        return [ApprovalRejected(run_id=run_id, notice=EXPIRED), settled]
+        return [ApprovalRejected(run_id=run_id, notice=EXPIRED), self._settle(call, UNANSWERED)]
 
     def withdraw_all(self) -> list[ApprovalSettled]:
         """Deny everything still open; said once, on the way out."""
@@ -117,14 +117,23 @@ class OpenRequests:
         self._open.clear()
         return gone
 
-    def _ask(self, call: _Call) -> list[ApprovalOutcome]:
+    def _ask(self, asked: ApprovalAsked) -> list[ApprovalOutcome]:
+        call = asked.run_id, asked.tool_call_id
         if call in self._open or call in self._settled:
             return []
-        self._open[call] = None
+        self._open[call] = asked.tool_name
         outcomes: list[ApprovalOutcome] = []
         for answer in self._early.pop(call, []):
             outcomes += self._answer(call, answer)
+        who = self._standing.get((asked.run_id, asked.tool_name))
+        if call in self._open and who is not None:
+            outcomes.append(self._settle(call, Decision(allowed=True, standing=who)))
         return outcomes
+
+    def _settle(self, call: _Call, decision: Decision) -> ApprovalSettled:
+        del self._open[call]
+        self._settled.add(call)
+        return ApprovalSettled(run_id=call[0], tool_call_id=call[1], decision=decision)
 
     def _answer(self, call: _Call, answer: ApprovalAnswered) -> list[ApprovalOutcome]:
         if call not in self._open and call not in self._settled:
@@ -134,11 +143,19 @@ class OpenRequests:
             return self._refuse(call, answer)
         if call in self._settled:
             return self._too_late(call, answer)
-        del self._open[call]
-        self._settled.add(call)
-        run_id, tool_call_id = call
-        decision = _for_the_model(answer)
-        return [ApprovalSettled(run_id=run_id, tool_call_id=tool_call_id, decision=decision)]
+        tool_name = self._open[call]
+        settled: list[ApprovalOutcome] = [self._settle(call, _for_the_model(answer))]
+        if answer.decision.for_run:
+            settled += self._allow_all(call[0], tool_name, answer.principal_id)
+        return settled
+
+    def _allow_all(self, run_id: str, tool_name: str, who: str) -> list[ApprovalOutcome]:
+        """Allow what waits of a tool in a run, and what comes."""
+        self._standing[run_id, tool_name] = who
+        waiting = [
+            call for call, tool in self._open.items() if (call[0], tool) == (run_id, tool_name)
+        ]
+        return [self._settle(call, Decision(allowed=True, standing=who)) for call in waiting]
 
     def _too_late(self, call: _Call, answer: ApprovalAnswered) -> list[ApprovalOutcome]:
         """Tell the first who answers a call that expired; other late answers are only logged."""
@@ -183,6 +200,7 @@ class OpenRequests:
         for calls in (self._open, self._early, self._refused):
             for call in [call for call in calls if call[0] == run_id]:
                 del calls[call]
+        self._standing = {at: who for at, who in self._standing.items() if at[0] != run_id}
         self._settled = {call for call in self._settled if call[0] != run_id}
         self._expired = {call for call in self._expired if call[0] != run_id}
 

@@ -400,6 +400,9 @@ class Conversation:
             given = decision.supplied
             drafts = run.outbound.answered_elsewhere(call, given.output, given.is_error)
             effects += run.append(drafts)
+        elif decision.standing is not None:
+            text = f"Allowed without being asked: {decision.standing} allowed this for the run."
+            effects += run.notice(Notice("info", "auto_approved", text))
         elif not (decision.allowed or decision.expired):
             run.outbound.denied(call)
         return [*effects, Decide(tool_call_id=call, decision=decision)]
@@ -436,7 +439,8 @@ def decision_of(principal_id: str, body: ApprovalGiven | ResultGiven) -> Decisio
             supplied=Supplied(body.output, body.is_error),
         )
     if body.decision == "allow":
-        return Decision(allowed=True, updated_input=body.updated_input)
+        for_run = body.scope == "run" and body.updated_input is None
+        return Decision(allowed=True, updated_input=body.updated_input, for_run=for_run)
     return Decision(allowed=False, message=body.reason or "")
 
 

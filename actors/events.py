@@ -72,6 +72,8 @@ class ApprovalGiven(Value, frozen=True):
     decision: Literal["allow", "deny"]
     reason: str | None = None
     updated_input: dict[str, Any] | None = None
+    scope: str | None = None
+    """`run`: further calls of the same tool in this run are allowed with it."""
 
 
 class ResultGiven(Value, frozen=True):

@@ -190,6 +190,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     """To the model, when denied; never empty on the wire to the harness."""
     updated_input: dict[str, Any] | None = None
+    for_run: bool = False
+    """Set on a permission: further calls of the same tool in this run need no other."""
+    standing: str | None = None
+    """Who gave the permission for the run by which this call is allowed without being asked."""
     expired: bool = False
     """Set on a denial: nobody answered in time, and nobody said no."""
     supplied: Supplied | None = None

@@ -222,6 +222,7 @@ class ApprovalAsked(Message, frozen=True, kw_only=True):
 
     run_id: str
     tool_call_id: str
+    tool_name: str = ""
 
 
 class ApprovalAnswered(Message, frozen=True, kw_only=True):

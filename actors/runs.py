@@ -54,7 +54,9 @@ class Run:
         effects = self.append(self.outbound.translate(said))
         if self.stopped is None:
             effects += [
-                ApprovalAsked(run_id=self.run_id, tool_call_id=item.tool_call_id)
+                ApprovalAsked(
+                    run_id=self.run_id, tool_call_id=item.tool_call_id, tool_name=item.tool_name
+                )
                 for item in said
                 if isinstance(item, PermissionAsked)
             ]

@@ -21,17 +21,29 @@ from scuba.redaction import harmless
 @click.argument("toolcall")
 @click.option("--reason", help="Told to everybody on the thread.")
 @click.option("--input", "changed", metavar="JSON", help="Run the tool with this input instead.")
+@click.option("--for-run", is_flag=True, help="Allow all calls of this tool until the run ends.")
 @connected
 def approve(
-    connection: Connection, thread: str, toolcall: str, reason: str | None, changed: str | None
+    connection: Connection,
+    thread: str,
+    toolcall: str,
+    reason: str | None,
+    changed: str | None,
+    for_run: bool,
 ) -> None:
     """Allow a tool call that waits for a decision.
 
     TOOLCALL is its id, as `scuba tail` shows it.
     """
+    if for_run and changed is not None:
+        raise UsageError(
+            "another input is for one call, and --for-run for all of them", "give one of the two"
+        )
     payload: dict[str, Any] = {"toolCallId": toolcall, "decision": "allow", "reason": reason}
     if changed is not None:
         payload["updatedInput"] = _object(changed)
+    if for_run:
+        payload["scope"] = "run"
     run(partial(_decide, connection, thread, toolcall, payload))
 
 

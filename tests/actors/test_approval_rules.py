@@ -20,8 +20,8 @@ BOT, ADA, BEN = "bot-scuba", "user-ada", "user-ben"
 YES, NO = Decision(allowed=True), Decision(allowed=False, message="not today")
 
 
-def asked(call: str = "c1", run_id: str = "r1") -> ApprovalAsked:
-    return ApprovalAsked(run_id=run_id, tool_call_id=call)
+def asked(call: str = "c1", run_id: str = "r1", tool: str = "Bash") -> ApprovalAsked:
+    return ApprovalAsked(run_id=run_id, tool_call_id=call, tool_name=tool)
 
 
 def answered(
@@ -106,6 +106,52 @@ def test_the_first_valid_answer_wins_and_a_replay_changes_nothing() -> None:
     first, second = answered(YES, by=ADA), answered(NO, by=BEN, role="approver")
 
     assert allowed(play(asked(), first, second, first, second, asked())) == [("c1", True)]
+
+
+FOR_RUN = Decision(allowed=True, for_run=True)
+
+
+def test_a_yes_for_the_run_is_for_one_tool_and_ends_with_the_run() -> None:
+    """Field case 3.11."""
+    outcomes = play(
+        asked("c1"),
+        asked("waits already"),
+        asked("another", tool="Write"),
+        answered(FOR_RUN, "c1"),
+        asked("c2"),
+        asked("elsewhere", run_id="r2"),
+        RunEnded("r1"),
+        asked("c3"),
+    )
+
+    settled = [one for one in outcomes if isinstance(one, ApprovalSettled)]
+    assert [(one.tool_call_id, one.decision.standing) for one in settled] == [
+        ("c1", None),
+        ("waits already", ADA),
+        ("c2", ADA),
+    ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        answered(FOR_RUN, by=BEN, role="member"),
+        answered(NO),
+        answered(YES),
+        answered(FOR_RUN, by=BOT),
+    ],
+)
+def test_no_other_answer_is_for_the_run(answer: ApprovalAnswered) -> None:
+    """Field case 3.11: the default is once, and only those who may decide give more."""
+    outcomes = play(asked("c1"), answer, asked("c2"))
+
+    assert [call for call, _ in allowed(outcomes) if call == "c2"] == []
+
+
+def test_an_answer_of_its_own_goes_before_the_yes_for_the_run() -> None:
+    outcomes = play(asked("c1"), answered(FOR_RUN, "c1"), answered(NO, "c2"), asked("c2"))
+
+    assert allowed(outcomes) == [("c1", True), ("c2", False)]
 
 
 def test_each_answer_reaches_its_own_call() -> None:

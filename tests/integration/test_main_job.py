@@ -213,3 +213,21 @@ def tool_result(scuba: Running, talk: Talk, asked: Asked) -> str:
                 if block.get("tool_use_id") == asked.call:
                     return str(block["content"])
     raise AssertionError(f"no result of {asked.call}")
+
+
+async def test_a_yes_for_the_run_holds_until_its_end(scuba: Running, talk: Talk) -> None:
+    """Field case 3.11: each further call says by whose yes it runs; the next run asks again."""
+    calls = "\n".join(bash(f"touch of-the-run-{number}") for number in range(3))
+    at = await talk.say(f"{calls}\n%%say done")
+    answer = await talk.decide(await talk.asked(at), "allow", scope="run")
+    assert answer.status_code == 201
+
+    seen = await talk.answered(at)
+
+    assert all((scuba.work / f"of-the-run-{number}").exists() for number in range(3))
+    told = [notice for notice in seen.notices() if notice["code"] == "auto_approved"]
+    assert len(told) == 2
+    assert talk.who.principal_id in told[0]["text"]
+    again = await talk.say(bash("touch of-the-next-run"))
+    await talk.asked(again)
+    assert not (scuba.work / "of-the-next-run").exists()
