@@ -11,10 +11,16 @@ T = TypeVar("T", bound=Struct)
 
 class _Trigger(Struct, frozen=True, kw_only=True):
     through_seq: int | None = None
+    task_id: str | None = None
+
+
+class _Parent(Struct, frozen=True, kw_only=True):
+    run_id: str = ""
 
 
 class _Started(Struct, frozen=True, kw_only=True):
     trigger: _Trigger | None = None
+    parent: _Parent | None = None
 
 
 class _Finished(Struct, frozen=True, kw_only=True):
@@ -45,8 +51,11 @@ class Answer:
 
     def _answers(self, event: Envelope) -> bool:
         """Return whether a run has our message among its input; one that does not say may."""
-        trigger = _read(event, _Started()).trigger
-        return trigger is None or trigger.through_seq is None or trigger.through_seq >= self._seq
+        started = _read(event, _Started())
+        trigger = started.trigger or _Trigger()
+        if started.parent is not None or trigger.task_id is not None:
+            return False  # a sub-agent's, or about a task
+        return trigger.through_seq is None or trigger.through_seq >= self._seq
 
 
 def _read(event: Envelope, otherwise: T) -> T:

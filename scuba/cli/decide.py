@@ -1,4 +1,4 @@
-"""The commands that decide about a run in hand: `approve`, `deny`, `interrupt`."""
+"""The commands that decide about a run in hand: `approve`, `deny`, `answer`, `interrupt`."""
 
 from functools import partial
 from typing import Any
@@ -63,6 +63,22 @@ def deny(connection: Connection, thread: str, toolcall: str, reason: str | None)
 
 @click.command()
 @click.argument("thread")
+@click.argument("toolcall")
+@click.argument("text")
+@click.option("--json", "is_json", is_flag=True, help="TEXT is JSON, such as answers by question.")
+@connected
+def answer(connection: Connection, thread: str, toolcall: str, text: str, is_json: bool) -> None:
+    """Answer a question, or give a tool call its result.
+
+    TOOLCALL is its id, as `scuba tail` shows it; the tool itself does not run. To a question of
+    the agent, TEXT is the answer; several are given by name: --json '{"Which city?": "Rome"}'.
+    """
+    output = _object(text) if is_json else text
+    run(partial(_give, connection, thread, toolcall, output))
+
+
+@click.command()
+@click.argument("thread")
 @click.option("--run", "run_id", help="The run to stop, when more than one is in hand.")
 @click.option("--reason", help="Told to everybody on the thread.")
 @connected
@@ -80,6 +96,15 @@ async def _decide(
         event = new_event("tool_call_approval", call.run_id, _present(payload))
         await append(client, thread_id, [event])
     click.echo(f"{payload['decision']}: {harmless(call.tool_name)} {harmless(toolcall)}")
+
+
+async def _give(connection: Connection, thread: str, toolcall: str, output: object) -> None:
+    thread_id = connection.thread_id(thread)
+    async with open_client(connection) as client:
+        call = await _find(client, thread_id, toolcall)
+        payload = {"toolCallId": toolcall, "output": output}
+        await append(client, thread_id, [new_event("tool_call_result", call.run_id, payload)])
+    click.echo(f"answered: {harmless(call.tool_name)} {harmless(toolcall)}")
 
 
 async def _interrupt(

@@ -25,6 +25,7 @@ COMMANDS = {
     "tail": ("scuba.cli.talk", "Follow THREAD until Ctrl-C."),
     "approve": ("scuba.cli.decide", "Allow a tool call that waits for a decision."),
     "deny": ("scuba.cli.decide", "Deny a tool call that waits for a decision."),
+    "answer": ("scuba.cli.decide", "Answer a question, or give a tool call its result."),
     "interrupt": ("scuba.cli.decide", "Ask the run in hand on THREAD to stop."),
     "threads": ("scuba.cli.talk", "List the threads you take part in, the newest activity first."),
     "schema": ("scuba.cli.schema", "Print the protocol as JSON Schema, or as OpenAPI."),

@@ -231,3 +231,43 @@ async def test_a_yes_for_the_run_holds_until_its_end(scuba: Running, talk: Talk)
     again = await talk.say(bash("touch of-the-next-run"))
     await talk.asked(again)
     assert not (scuba.work / "of-the-next-run").exists()
+
+
+QUESTION = {
+    "question": "Which db?",
+    "header": "Database",
+    "multiSelect": False,
+    "options": [
+        {"label": "Postgres", "description": "a server"},
+        {"label": "SQLite", "description": "a file"},
+    ],
+}
+ASKS = f"%%tool AskUserQuestion {json.dumps({'questions': [QUESTION]})}\n%%say so be it"
+
+
+async def test_a_question_is_answered_by_whoever_may(scuba: Running, talk: Talk) -> None:
+    """Field case 3.9: it shows with its options, and its answer is what somebody chose."""
+    at = await talk.say(ASKS)
+    asked = await talk.asked(at)
+    payload = {"toolCallId": asked.call, "output": {"Which db?": "Postgres"}}
+    answer = await talk.append({"type": "tool_call_result", "runId": asked.run, "payload": payload})
+    assert answer.status_code == 201
+    seen = await talk.answered(at)
+
+    (call,) = seen.chunks("tool-input-available")
+    assert call["input"]["questions"] == [QUESTION]
+    assert set(seen.outcomes().values()) == {"tool-output-available"}
+    assert "Postgres" in tool_result(scuba, talk, asked)
+    assert seen.text() == "so be it"
+
+
+async def test_a_question_that_is_only_let_through_gets_no_invented_answer(
+    scuba: Running, talk: Talk
+) -> None:
+    """Field case 3.9."""
+    at = await talk.say(ASKS)
+    asked = await talk.asked(at)
+    await talk.allow(asked)
+    await talk.answered(at)
+
+    assert "Nobody answered" in tool_result(scuba, talk, asked)

@@ -34,6 +34,7 @@ from scuba.harness.claude.environment import child_environment
 from scuba.harness.claude.login import find_login, lend, place_file
 from scuba.harness.claude.options import for_client, options_for
 from scuba.harness.claude.permissions import Permissions
+from scuba.harness.claude.questions import QUESTION, with_answers
 from scuba.harness.claude.queue import FrameQueue
 from scuba.harness.claude.session import ClaudeSession
 from scuba.harness.claude.settings import ClaudeSettings
@@ -212,11 +213,13 @@ class Connection:
         raise ended_at_start(process.returncode if process else None, error, transport.stderr_tail)
 
     async def _can_use_tool(
-        self, _tool_name: str, tool_input: dict[str, Any], context: ToolPermissionContext
+        self, tool_name: str, tool_input: dict[str, Any], context: ToolPermissionContext
     ) -> PermissionResult:
         """Wait for the decision. Cancelled by the SDK when the CLI no longer waits."""
         assert context.tool_use_id is not None, "the transport fills it in"
         decision = await self._permissions.decision(context.tool_use_id)
+        if tool_name == QUESTION:
+            decision = with_answers(tool_input, decision)
         if decision.allowed:
             changed = decision.updated_input
             return PermissionResultAllow(

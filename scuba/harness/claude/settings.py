@@ -17,8 +17,7 @@ DISALLOWED_TOOLS = (
     "Monitor",
     "EnterWorktree",
     "ExitWorktree",
-    "AskUserQuestion",  # these need an answer that is more than yes or no
-    "EnterPlanMode",
+    "EnterPlanMode",  # these need an answer that is more than yes or no
     "ExitPlanMode",
 )
 

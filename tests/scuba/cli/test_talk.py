@@ -201,6 +201,22 @@ async def test_denial_and_changed_input_are_said_as_the_wire_says_them(
     assert second == b'{"toolCallId":"toolu_1","decision":"deny","reason":"no"}'
 
 
+@pytest.mark.parametrize(
+    ("given", "output"),
+    [(("Postgres",), b'"Postgres"'), (('{"Which?": "it"}', "--json"), b'{"Which?":"it"}')],
+)
+async def test_an_answer_is_the_calls_result(
+    server: FakeServer, shell: Terminal, given: tuple[str, ...], output: bytes
+) -> None:
+    thread = await server.make_thread(server.bot)
+    await server.append(thread, [event("run_started", {}), *CALL], server.bot)
+    done = await shell.run("answer", thread, "toolu_1", *given)
+    (result,) = [one for one in await server.events(thread) if one.type == "tool_call_result"]
+
+    assert done.returncode == 0
+    assert bytes(result.payload) == b'{"toolCallId":"toolu_1","output":' + output + b"}"
+
+
 async def test_the_run_in_hand_is_interrupted(server: FakeServer, shell: Terminal) -> None:
     thread = await server.make_thread(server.bot)
     nothing = await shell.run("interrupt", thread)
