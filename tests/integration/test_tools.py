@@ -140,6 +140,7 @@ async def test_the_limit_is_the_configured_one_and_an_unknown_server_offers_no_a
     await bot.says("a call may take 2 s")
     assert "without artifact tools" in bot.stdout
     assert "write_artifact" not in bot.stdout
+    await parted.talk.ask("so that the bot knows who speaks")
     parted.network.answer(f"GET /v1/threads/{parted.talk.thread_id} ", 503, times=99)
 
     late = await called(parted.talk, "browse_thread")

@@ -122,6 +122,11 @@ class Room:
         )
         assert answer.status_code in (201, 409), answer.text  # 409: the run is over
 
+    async def below(self) -> list[str]:
+        """Return the threads of the sub-agents that were called here."""
+        calls = (await self.talk.events()).chunks("tool-input-available")
+        return [call["childThreadId"] for call in calls if "childThreadId" in call]
+
     async def judge(self, ledger: Iterable[str]) -> list[str]:
         """Return every promise that the thread's log breaks; `ledger`: what all tools wrote."""
         events = await self.talk.events()
@@ -167,7 +172,8 @@ class Crowd:
                         await self._talk(room)
             lines = self._ledger.read_text().splitlines() if self._ledger.exists() else []
             self.faults += await room.judge(lines)
-            await self.me.revoke(room.talk.thread_id, self.bot)
+            for thread_id in [*await room.below(), room.talk.thread_id]:
+                await self.me.revoke(thread_id, self.bot)
 
     @asynccontextmanager
     async def _new_room(self) -> AsyncIterator[Room]:
