@@ -28,7 +28,7 @@ class Room:
         self.messages: list[Message] = []
         self._number = first_number
         self._decided: set[str] = set()
-        self._seen = Seen()
+        self.seen = Seen()
         self._reading = trio.Lock()
 
     async def write(self) -> None:
@@ -74,12 +74,12 @@ class Room:
         async with self._reading:
             while True:
                 try:
-                    after = self._seen[-1]["seq"] if self._seen else 0
-                    self._seen += await self.talk.events(after)
+                    after = self.seen[-1]["seq"] if self.seen else 0
+                    self.seen += await self.talk.events(after)
                 except GONE:
                     await trio.sleep(0.1)
                 else:
-                    return self._seen
+                    return self.seen
 
     async def look_below(self) -> list[Seen]:
         """Return everything on each subthread."""
@@ -95,7 +95,7 @@ class Room:
         await self._append(body | {"key": f"decide/{asked.call}"})
 
     async def _interrupt(self) -> None:
-        open_runs = [run for run in self._seen.runs() if run not in ended(self._seen)]
+        open_runs = [run for run in self.seen.runs() if run not in ended(self.seen)]
         for run in open_runs[-1:]:
             body: Event = {"type": "run_interrupt_requested", "runId": run, "payload": {}}
             await self._append(body | {"key": f"stop/{run}"})
@@ -109,11 +109,12 @@ class Room:
             except httpx.TransportError:
                 await trio.sleep(0.1)
                 continue
-            if answer.status_code == 201:
+            if answer.status_code in (200, 201):  # 200: it was there already
                 receipt: Event = answer.json()
                 return receipt
             if answer.status_code == 409:  # the run is over: nothing is left to decide
                 return {}
+            assert answer.status_code == 429 or answer.status_code >= 500, answer.text
             await trio.sleep(0.1)
 
 

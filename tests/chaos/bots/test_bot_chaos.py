@@ -15,11 +15,12 @@ import trio
 
 from tests.chaos.bots.checker import check_below, check_deeds, check_thread
 from tests.chaos.bots.world import FAULTS, World, open_world
+from tests.kit.person import summary
 from tests.kit.program import Program, Start, private_place
 
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "1"))
 SEED = os.environ.get("CHAOS_SEED")
-FAULTS_A_ROUND = 105
+FAULTS_A_ROUND = 95
 """Three rounds of CI's make more than three hundred."""
 RARE = {
     "kill the bot": 8,
@@ -104,7 +105,13 @@ async def one_round(
             await quiet(world)
             await judge(world, count)
         except BaseException:
-            print(f"CHAOS_SEED={seed}; done: {', '.join(world.plan)}\n{world.bot.told(6000)}")  # noqa: T201
+            ends = [summary(room.seen) for room in world.rooms]
+            told = [
+                f"CHAOS_SEED={seed}; done: {', '.join(world.plan)}",
+                *ends,
+                world.bot.told(6000),
+            ]
+            print("\n".join(told))  # noqa: T201
             raise
 
 
