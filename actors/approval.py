@@ -66,8 +66,7 @@ class OpenRequests:
 
     def __init__(self, own_principal_id: str) -> None:
         self._own = own_principal_id
-        self._open: dict[_Call, str] = {}
-        """The tool of each call that waits."""
+        self._open: dict[_Call, ApprovalAsked] = {}
         self._standing: dict[tuple[str, str], str] = {}
         """By run and tool, who allowed all its calls."""
         self._settled: set[_Call] = set()
@@ -121,14 +120,11 @@ class OpenRequests:
         call = asked.run_id, asked.tool_call_id
         if call in self._open or call in self._settled:
             return []
-        self._open[call] = asked.tool_name
+        self._open[call] = asked
         outcomes: list[ApprovalOutcome] = []
         for answer in self._early.pop(call, []):
             outcomes += self._answer(call, answer)
-        who = self._standing.get((asked.run_id, asked.tool_name))
-        if call in self._open and who is not None:
-            outcomes.append(self._settle(call, Decision(allowed=True, standing=who)))
-        return outcomes
+        return outcomes + self._let_stand(asked.run_id)
 
     def _settle(self, call: _Call, decision: Decision) -> ApprovalSettled:
         del self._open[call]
@@ -143,19 +139,19 @@ class OpenRequests:
             return self._refuse(call, answer)
         if call in self._settled:
             return self._too_late(call, answer)
-        tool_name = self._open[call]
-        settled: list[ApprovalOutcome] = [self._settle(call, _for_the_model(answer))]
-        if answer.decision.for_run:
-            settled += self._allow_all(call[0], tool_name, answer.principal_id)
-        return settled
+        asked = self._open[call]
+        if answer.decision.for_run and not asked.is_question:
+            self._standing[asked.run_id, asked.tool_name] = answer.principal_id
+        return [self._settle(call, _for_the_model(answer)), *self._let_stand(asked.run_id)]
 
-    def _allow_all(self, run_id: str, tool_name: str, who: str) -> list[ApprovalOutcome]:
-        """Allow what waits of a tool in a run, and what comes."""
-        self._standing[run_id, tool_name] = who
-        waiting = [
-            call for call, tool in self._open.items() if (call[0], tool) == (run_id, tool_name)
-        ]
-        return [self._settle(call, Decision(allowed=True, standing=who)) for call in waiting]
+    def _let_stand(self, run_id: str) -> list[ApprovalOutcome]:
+        """Allow what waits in a run by somebody's yes for the run."""
+        outcomes: list[ApprovalOutcome] = []
+        for call, asked in list(self._open.items()):
+            who = self._standing.get((asked.run_id, asked.tool_name))
+            if who is not None and asked.run_id == run_id:
+                outcomes.append(self._settle(call, Decision(allowed=True, standing=who)))
+        return outcomes
 
     def _too_late(self, call: _Call, answer: ApprovalAnswered) -> list[ApprovalOutcome]:
         """Tell the first who answers a call that expired; other late answers are only logged."""

@@ -58,6 +58,8 @@ class PermissionAsked(Said, frozen=True, kw_only=True):
     tool_name: str
     input: Any
     delegates: str | None = None
+    is_question: bool = False
+    """It wants an answer of its own: a yes to another one is none."""
 
 
 class PermissionWithdrawn(Said, frozen=True):

@@ -223,6 +223,8 @@ class ApprovalAsked(Message, frozen=True, kw_only=True):
     run_id: str
     tool_call_id: str
     tool_name: str = ""
+    is_question: bool = False
+    """A yes for the run does not cover it."""
 
 
 class ApprovalAnswered(Message, frozen=True, kw_only=True):

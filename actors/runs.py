@@ -55,7 +55,10 @@ class Run:
         if self.stopped is None:
             effects += [
                 ApprovalAsked(
-                    run_id=self.run_id, tool_call_id=item.tool_call_id, tool_name=item.tool_name
+                    run_id=self.run_id,
+                    tool_call_id=item.tool_call_id,
+                    tool_name=item.tool_name,
+                    is_question=item.is_question,
                 )
                 for item in said
                 if isinstance(item, PermissionAsked)

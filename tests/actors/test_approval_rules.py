@@ -1,5 +1,6 @@
 """OpenRequests, in whatever order: settled once, by the first who may, and nobody told twice."""
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -146,6 +147,15 @@ def test_no_other_answer_is_for_the_run(answer: ApprovalAnswered) -> None:
     outcomes = play(asked("c1"), answer, asked("c2"))
 
     assert [call for call, _ in allowed(outcomes) if call == "c2"] == []
+
+
+def test_a_yes_for_the_run_answers_no_question() -> None:
+    """Field cases 3.9 and 3.11: each question of the agent waits for an answer of its own."""
+    first = msgspec.structs.replace(asked("q1", tool="Ask"), is_question=True)
+    second = msgspec.structs.replace(asked("q2", tool="Ask"), is_question=True)
+
+    assert allowed(play(first, second, answered(FOR_RUN, "q1"))) == [("q1", True)]
+    assert allowed(play(first, answered(FOR_RUN, "q1"), second)) == [("q1", True)]
 
 
 def test_an_answer_of_its_own_goes_before_the_yes_for_the_run() -> None:

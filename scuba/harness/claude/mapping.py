@@ -31,6 +31,7 @@ from scuba.harness.claude.frames import (
     User,
 )
 from scuba.harness.claude.notices import Notices
+from scuba.harness.claude.questions import QUESTION
 from scuba.harness.claude.tasks import Tasks, delegated
 from scuba.harness.claude.turns import Turn, Turns
 from scuba.harness.claude.usage import Meter
@@ -180,6 +181,7 @@ class Mapper:
             tool_name=ask.tool_name,
             input=input_,
             delegates=delegated(ask.tool_name, input_),
+            is_question=ask.tool_name == QUESTION,
         )
         self._say(parent, [asked], said)
 
