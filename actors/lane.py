@@ -7,7 +7,9 @@ the server refuses as such is given up, and ThreadActor is told.
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
 
 import trio
 
@@ -18,6 +20,8 @@ from actors.pending import MOST_CHARS, Pending, settles
 from actors.ports import Journal, Keyed, Refused, ThreadLog, Unavailable
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 FLUSH_S = 0.1
 """A run appends deltas at most ten times a second (5.3, rule 5)."""
@@ -139,55 +143,56 @@ class Lane:
         if opens is None:
             return
         call_id, key = opens.call.tool_call_id, f"{opens.run_id}/{opens.call.tool_call_id}"
-        child_id, refused, attempt = self._thread_id, None, 0
-        while True:
-            try:
-                child_id = await self._log.open_subthread(
-                    self._thread_id, key, opens.run_id, opens.call
-                )
-            except Unavailable as unavailable:
-                await self._wait(unavailable.retry_after_s, attempt, unavailable)
-            except Refused as error:
-                if not _is_of_the_bot(error):
-                    refused = error.code
-                    logger.warning("no subthread for call %s: %s", call_id, error)
-                    break
-                await self._wait(None, attempt, error)
-            else:
-                break
-            attempt += 1
+        child_id, refused = self._thread_id, None
+        try:
+            child_id = await self._persist(
+                lambda: self._log.open_subthread(self._thread_id, key, opens.run_id, opens.call)
+            )
+        except Refused as error:
+            refused = error.code
+            logger.warning("no subthread for call %s: %s", call_id, error)
         self._pending.opened(None if refused else child_id)
         await self._tell.send(Opened(call_id, child_id, refused))
         self._placed(call_id, child_id, self._thread_id)
 
     async def _append(self, batch: list[Keyed]) -> Refused | None:
         """Return None when the batch is on the server, else why it is lost."""
-        attempt, kept = 0, list[Keyed]()
+        kept = list[Keyed]()
         while batch and batch[0].draft.run_id != self._unborn:
             if batch != kept:
                 await self._journal.keep(self._thread_id, batch, self._landed)
                 self._landed.clear()
                 kept = batch
             try:
-                await self._log.append(self._thread_id, batch)
-            except Unavailable as unavailable:
-                await self._wait(unavailable.retry_after_s, attempt, unavailable)
-                attempt += 1
+                await self._persist(partial(self._log.append, self._thread_id, batch))
             except Refused as refused:
-                if _is_of_the_bot(refused):
-                    await self._wait(None, attempt, refused)
-                    attempt += 1
-                elif not self._mend(batch, refused):
+                if not self._mend(batch, refused):
                     return refused
                 batch = self._pending.hand_out()
             else:
                 break
         return None
 
+    async def _persist(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Return what a call does, repeated while that may help. Raises Refused."""
+        attempt = 0
+        while True:
+            try:
+                return await call()
+            except Unavailable as unavailable:
+                await self._wait(unavailable.retry_after_s, attempt, unavailable)
+            except Refused as refused:
+                if not _is_of_the_bot(refused):
+                    raise
+                await self._wait(None, attempt, refused)
+            attempt += 1
+
     async def _let_go(self, last: Draft) -> None:
         """Have the journal let go of what is over; settling does that for the run it settles."""
-        own = f"{last.run_id}/" if settles(last) else "-"
-        if rest := [key for key in self._landed if not key.startswith(own)]:
+        rest, own = self._landed, f"{last.run_id}/"
+        if settles(last):
+            rest = [key for key in rest if not key.startswith(own)]
+        if rest:
             await self._journal.keep(self._thread_id, (), rest)
         self._landed.clear()
 
