@@ -39,8 +39,8 @@ class Tasks:
         self._blocks.setdefault(call_id, Blocks())
 
     def blocks(self, call_id: str) -> Blocks:
-        """Return the blocks of a sub-agent's message in hand."""
-        return self._blocks.setdefault(call_id, Blocks())
+        """Return the blocks of a sub-agent's message in hand; new ones of one that is over."""
+        return self._blocks.get(call_id) or Blocks()
 
     def call_of(self, agent_id: str | None) -> str | None:
         """Return the call that began a sub-agent; None for the main agent."""
