@@ -65,6 +65,7 @@ from actors.messages import (
     HarnessSaid,
     Interrupt,
     Landed,
+    NotInHand,
     Opened,
     PastRead,
     PeopleFound,
@@ -150,6 +151,8 @@ class Conversation:
                 effects = self._said(message.said)
             case SessionEnded():
                 effects = self._session_ended(message)
+            case NotInHand(prompt_id=prompt_id):
+                effects = self._turn_ended(TurnEnded(prompt_id=prompt_id, status="interrupted"))
             case ApprovalSettled():
                 effects = self._settled(message)
             case ApprovalRejected():

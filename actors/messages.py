@@ -76,6 +76,12 @@ class SessionEnded(Message, frozen=True, kw_only=True):
     text: str | None = None
 
 
+class NotInHand(Message, frozen=True):
+    """No session has this turn (any more), so there is nothing to stop; from QueryActor."""
+
+    prompt_id: str
+
+
 class ApprovalSettled(Message, frozen=True, kw_only=True):
     """The one outcome of one permission request; from ApprovalActor."""
 
@@ -157,6 +163,7 @@ ThreadInbox = (
     | WentBack
     | HarnessSaid
     | SessionEnded
+    | NotInHand
     | ApprovalSettled
     | ApprovalRejected
     | RunRefused

@@ -5,7 +5,7 @@ import trio
 
 from actors.files import File
 from actors.harness import AnySaid
-from actors.messages import HarnessSaid, SessionEnded, StartTurn, ThreadInbox
+from actors.messages import HarnessSaid, NotInHand, SessionEnded, StartTurn, ThreadInbox
 
 
 class Turn:
@@ -56,8 +56,8 @@ class Teller:
         await self._outbox.send(HarnessSaid(said))
 
     async def not_in_hand(self, prompt_id: str) -> None:
-        """Say that a turn is over which an earlier life had."""
-        await self._outbox.send(SessionEnded(prompt_id=prompt_id))
+        """Say that a turn is over: an earlier life had it, or it has just ended."""
+        await self._outbox.send(NotInHand(prompt_id))
 
     async def gone(self) -> None:
         """Say that the session is gone, which was in no turn."""

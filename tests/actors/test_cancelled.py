@@ -56,10 +56,6 @@ NEVER = {
     "query.py: await self._teller.session_over(turn, SessionEnded())": (
         "only when closing outlasts its budget"
     ),
-    "query.py: await self._teller.not_in_hand(prompt_id)": (
-        "only after QueryActor crashed amid an interrupt"
-    ),
-    "turn.py: await self._outbox.send(SessionEnded(prompt_id=prompt_id))": "the same",
 }
 """Await points that no story reaches, or at which nothing can be cancelled, with the reason."""
 
@@ -325,6 +321,20 @@ async def sub_agents(bot: Bot) -> None:
     await trio.sleep(5)
 
 
+async def a_stop_that_comes_too_late(bot: Bot) -> None:
+    bot.harness.prepare = quiet
+    bot.log.say(ROOM, "one")
+    await still()
+    session = bot.harness.of(ROOM)
+    session.end()
+    await still()
+    session.say(Woke("w1", "task"), TextSaid("b9", "done"))
+    await trio.sleep(1)
+    bot.log.add(ROOM, ADA, InterruptRequested(), run_id=run_of(bot), role="owner")
+    session.end(prompt_id="w1")
+    await trio.sleep(5)
+
+
 async def granted_anew_amid_a_sub_agent(bot: Bot) -> None:
     bot.harness.prepare = quiet
     bot.log.say(ROOM, "one")
@@ -442,6 +452,7 @@ STORIES = [
     two_messages,
     sub_agents,
     granted_anew_amid_a_sub_agent,
+    a_stop_that_comes_too_late,
     a_subthread_that_is_not_opened,
     several_speakers,
     another_bot,

@@ -9,7 +9,15 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from actors.census import Census
 from actors.harness import TextSaid, TurnEnded
 from actors.history import recall
-from actors.messages import HarnessSaid, Interrupt, QueryInbox, SessionEnded, StartTurn, ThreadInbox
+from actors.messages import (
+    HarnessSaid,
+    Interrupt,
+    NotInHand,
+    QueryInbox,
+    SessionEnded,
+    StartTurn,
+    ThreadInbox,
+)
 from actors.places import Places
 from actors.query import QueryActor
 from tests.kit.fakes import BOT, FakeHarness, FakeJournal, FakeLog, FakeSession
@@ -112,7 +120,7 @@ async def test_an_interrupt_of_a_turn_that_nobody_has_in_hand_is_answered_by_its
     await nursery.start(query.actor.run)
     await query.inbox.send(Interrupt("p0"))
 
-    assert await query.next_end() == SessionEnded(prompt_id="p0")
+    assert await query.outbox.receive() == NotInHand("p0")
 
 
 async def test_a_turn_begun_while_a_dead_session_still_closes_is_answered(

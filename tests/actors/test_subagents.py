@@ -210,6 +210,32 @@ async def test_a_turn_that_the_agent_began_itself_can_be_stopped(autojump_clock:
         assert bot.finished() == ["completed", "interrupted"]
 
 
+async def test_a_stop_that_comes_too_late_for_a_woken_turn_stops_nothing_else(
+    autojump_clock: MockClock,
+) -> None:
+    """It is over in the session, and ThreadActor does not know that yet."""
+    async with bot_in_room() as bot:
+        session = await asked(bot)
+        session.say(AGENT, INNER, TasksRunning(1))
+        session.end()
+        await bot.until_finished(1)
+        session.say(Woke("w1", "task-7"), TextSaid("b9", "it is"))
+        await still()
+        live = bot.harness.of(ROOM)
+        run_id = run_on(bot, ROOM, 1)
+        bot.log.add(ROOM, ADA, InterruptRequested(), run_id=run_id, role="owner")
+        live.obeys = False
+        live.end(prompt_id="w1")
+        await bot.until_finished(2)
+        await still()
+
+        assert bot.finished(CHILD) == []
+        session.say(AsideSaid("c1", TextSaid("b2", " goes on")), AsideEnded("c1", "completed"))
+        await still()
+        assert bot.log.text(CHILD) == "inner goes on"
+        assert bot.finished(CHILD) == ["completed"]
+
+
 async def test_a_post_on_the_thread_of_a_sub_agent_has_a_session_of_its_own(
     autojump_clock: MockClock,
 ) -> None:
