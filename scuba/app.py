@@ -12,14 +12,11 @@ import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from math import inf
 from pathlib import Path
 
 import msgspec
 import trio
 
-from actors.attention import InputRules
-from actors.backlog import Backlog
 from actors.thread_scope import Policy
 from scuba import bot, descriptors, log
 from scuba.bubble.http import BubbleClient
@@ -32,6 +29,7 @@ from scuba.harness.scripted import API_KEY, MODEL, serve_scripted
 from scuba.journal import hold_state_dir
 from scuba.local import LOCAL_NAME, Local, read_local, ready_facts, write_private
 from scuba.local_setup import has_users, set_up
+from scuba.policy import policy_of
 from scuba.readiness import Readiness, Ready
 from scuba.rereading import Rereading, reread_level
 from scuba.server import ServerConfig, Store, collect_less, open_store, serve_bubble
@@ -95,29 +93,7 @@ async def run_bot(settings: Settings, readiness: Readiness, load: Callable[[], S
     secret = bubble.token.env if isinstance(bubble.token, TokenRef) else None
     withheld = frozenset({secret} if secret else ())
     scrub_environment(withheld)
-    policy = Policy(
-        own_principal_id=bubble.principal_id,
-        backlog=Backlog(
-            on_first_join=settings.backlog.on_first_join,
-            on_resume=settings.backlog.on_resume,
-            max_replay=settings.backlog.max_replay,
-        ),
-        input=InputRules(
-            respond_to=settings.input.respond_to,
-            instructors=settings.input.instructors,
-            max_bot_turns=settings.input.max_bot_turns,
-        ),
-        cooperative_s=settings.interrupt.cooperative_seconds,
-        drain_s=settings.interrupt.drain_seconds,
-        grace_s=settings.stop.grace_seconds,
-        approval_expiry_s=settings.approvals.expiry_seconds or inf,
-        idle_s=settings.sessions.idle_hibernate,
-        archive_s=inf if (after_s := settings.subthreads.archive_after) is None else after_s,
-        max_live=settings.sessions.max_live,
-        max_processes=settings.sessions.max_processes,
-        budget_usd=settings.budget.per_thread_usd or inf,
-        shows_usage=settings.usage.show,
-    )
+    policy = policy_of(settings)
     with hold_state_dir(bot_state_dir(settings, os.environ)) as state_dir:
         claude = claude_settings(settings, state_dir, withheld)
         client = BubbleClient(

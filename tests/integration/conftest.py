@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
@@ -30,20 +29,6 @@ def place() -> Iterator[Path]:
     """A place for the programs of one test."""
     with private_place() as path:
         yield path
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Start programs that end with the test."""
-    programs: list[Program] = []
-
-    def begin(*args: Any, **more: Any) -> Program:  # noqa: ANN401  # Program's own
-        programs.append(Program(*args, **more))
-        return programs[-1]
-
-    yield begin
-    for program in programs:
-        program.close()
 
 
 @pytest.fixture

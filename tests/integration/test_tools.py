@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from typing import Any
 
 from tests.integration.test_aisdk import exported, runs_of
@@ -9,6 +10,7 @@ from tests.kit.aisdk import fold
 from tests.kit.apart import Apart
 from tests.kit.person import Person, Seen, Talk, faults
 from tests.kit.program import Running
+from tests.kit.tickets import TICKETS
 
 
 def tool(name: str, /, **arguments: object) -> str:
@@ -26,6 +28,23 @@ def told(seen: Seen) -> str:
     """Return the outcome of the last call."""
     outcome = [c for c in seen.chunks() if c["type"].startswith("tool-output-")][-1]
     return json.dumps(outcome.get("output") or outcome.get("errorText"), ensure_ascii=False)
+
+
+async def test_servers_of_the_settings_stand_beside_the_tools(parted: Apart) -> None:
+    """The CLI is given both: those of the settings in a file, ours over its control channel."""
+    (parted.place / "tickets.py").write_text(TICKETS)
+    server = {
+        "command": sys.executable,
+        "args": [str(parted.place / "tickets.py")],
+        "env": {"TICKETS_KEY": "ticket 7"},
+    }
+    told_so = {"mcpServers": {"tickets": server}, "allow": ["mcp__tickets"]}
+    parted.start_bot(parted.config(claude=told_so))
+
+    seen = await parted.talk.ask("%%tool mcp__tickets__find {}\n%%say so")
+
+    assert "ticket 7" in told(seen)
+    assert "Participants: " in await called(parted.talk, "browse_thread")
 
 
 def found(pattern: str, text: str) -> str:

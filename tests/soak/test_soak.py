@@ -3,9 +3,8 @@
 import faulthandler
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -29,25 +28,6 @@ SESSIONS = {"maxLive": 3, "maxProcesses": 4, "idleHibernate": 2}
 """Too few for all who talk: some wait, and sessions end to make room, or for lack of work."""
 SPARE_FILES = 2
 """Connections for calls: how many a turn needs at once is chance."""
-
-
-@asynccontextmanager
-async def in_place() -> AsyncIterator[Path]:
-    with private_place() as place:
-        yield place
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    programs: list[Program] = []
-
-    def begin(*args: str, **more: object) -> Program:
-        programs.append(Program(*args, **more))  # type: ignore[arg-type]
-        return programs[-1]
-
-    yield begin
-    for program in programs:
-        program.close()
 
 
 class Soak:
@@ -116,18 +96,19 @@ async def sample(program: Program) -> Held:
 @asynccontextmanager
 async def opened(start: Start, turns: int) -> AsyncIterator[Soak]:
     """Start server and bot; the people wait for the word."""
-    async with in_place() as place, apart(start, place) as parts:
-        config = parts.config(
-            claude={"cliPath": str(fake_cli(place / "cli"))},
-            sessions=SESSIONS,
-            approvals={"expirySeconds": 3600},
-        )
-        bot = parts.start_bot(config, PYTHONPATH=hurried(place))
-        await bot.says('"ready"')
-        async with open_ear(parts.url, parts.local["userToken"]) as ear:
-            ledger = place / "work" / "ledger"
-            crowd = Crowd(parts.me, parts.bot_id, ear, Random(turns), ledger, turns, TALKING)
-            yield Soak(parts, crowd, bot)
+    with private_place() as place:
+        async with apart(start, place) as parts:
+            config = parts.config(
+                claude={"cliPath": str(fake_cli(place / "cli"))},
+                sessions=SESSIONS,
+                approvals={"expirySeconds": 3600},
+            )
+            bot = parts.start_bot(config, PYTHONPATH=hurried(place))
+            await bot.says('"ready"')
+            async with open_ear(parts.url, parts.local["userToken"]) as ear:
+                ledger = place / "work" / "ledger"
+                crowd = Crowd(parts.me, parts.bot_id, ear, Random(turns), ledger, turns, TALKING)
+                yield Soak(parts, crowd, bot)
 
 
 @pytest.mark.slow

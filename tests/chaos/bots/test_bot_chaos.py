@@ -5,9 +5,7 @@ the same thing twice, so a round is not shrunk. `just chaos 20` runs twenty roun
 """
 
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Mapping
 from random import Random
 
 import pytest
@@ -16,7 +14,7 @@ import trio
 from tests.chaos.bots.checker import check_below, check_deeds, check_thread
 from tests.chaos.bots.world import FAULTS, World, open_world
 from tests.kit.person import summary
-from tests.kit.program import Program, Start, private_place
+from tests.kit.program import Start, private_place
 
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "1"))
 SEED = os.environ.get("CHAOS_SEED")
@@ -38,25 +36,6 @@ RARE = {
 RARE_WITH_THE_REAL_CLI = {"kill the bot": 3, "restart the bot": 1, "kill a CLI": 3}
 FAULTS_WITH_THE_REAL_CLI = 20
 QUIET_S = 120.0
-
-
-@asynccontextmanager
-async def in_place() -> AsyncIterator[Path]:
-    with private_place() as place:
-        yield place
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    programs: list[Program] = []
-
-    def begin(*args: str, **more: object) -> Program:
-        programs.append(Program(*args, **more))  # type: ignore[arg-type]
-        return programs[-1]
-
-    yield begin
-    for program in programs:
-        program.close()
 
 
 def drawn(random: Random, rare: Mapping[str, int], count: int) -> list[str]:
@@ -89,30 +68,28 @@ async def one_round(
 ) -> None:
     seed = int(SEED) if SEED else int.from_bytes(os.urandom(4), "big")
     random = Random(seed)
-    async with (
-        in_place() as place,
-        open_world(start, place, random, real_cli=real_cli) as world,
-    ):
-        try:
-            async with trio.open_nursery() as people:
-                for room in world.rooms:
-                    people.start_soon(room.write)
-                    people.start_soon(room.decide)
-                for fault in drawn(random, rare, count):
-                    await world.do(fault)
-                people.cancel_scope.cancel()
-            await world.calm()
-            await quiet(world)
-            await judge(world, count)
-        except BaseException:
-            ends = [summary(room.seen) for room in world.rooms]
-            told = [
-                f"CHAOS_SEED={seed}; done: {', '.join(world.plan)}",
-                *ends,
-                world.bot.told(6000),
-            ]
-            print("\n".join(told))  # noqa: T201
-            raise
+    with private_place() as place:
+        async with open_world(start, place, random, real_cli=real_cli) as world:
+            try:
+                async with trio.open_nursery() as people:
+                    for room in world.rooms:
+                        people.start_soon(room.write)
+                        people.start_soon(room.decide)
+                    for fault in drawn(random, rare, count):
+                        await world.do(fault)
+                    people.cancel_scope.cancel()
+                await world.calm()
+                await quiet(world)
+                await judge(world, count)
+            except BaseException:
+                ends = [summary(room.seen) for room in world.rooms]
+                told = [
+                    f"CHAOS_SEED={seed}; done: {', '.join(world.plan)}",
+                    *ends,
+                    world.bot.told(6000),
+                ]
+                print("\n".join(told))  # noqa: T201
+                raise
 
 
 async def quiet(world: World) -> None:

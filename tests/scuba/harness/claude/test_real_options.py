@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import AsyncIterator
 from functools import partial
@@ -32,30 +31,13 @@ from scuba.harness.scripted import API_KEY, MODEL, scripted_app
 from scuba.listener import ListenerConfig, open_listener, serve_asgi
 from tests.kit.claude_env import SWITCHES, bare_environment, place
 from tests.kit.processes import assert_none_left, descendants
+from tests.kit.tickets import TICKETS
 
 __all__ = ["bare_environment", "place"]
 
 pytestmark = pytest.mark.usefixtures("bare_environment")
 
 TOUCH = '%%tool Bash {"command": "touch made"}\n%%say done'
-MCP_SERVER = """
-import json, os, sys
-for line in sys.stdin:
-    asked = json.loads(line)
-    if "id" not in asked:
-        continue
-    match asked["method"]:
-        case "initialize":
-            version = asked["params"]["protocolVersion"]
-            result = {"protocolVersion": version, "capabilities": {"tools": {}},
-                      "serverInfo": {"name": "tickets", "version": "1"}}
-        case "tools/list":
-            result = {"tools": [{"name": "find", "description": "d",
-                                 "inputSchema": {"type": "object"}}]}
-        case _:
-            result = {"content": [{"type": "text", "text": os.environ["TICKETS_KEY"]}]}
-    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
-"""
 
 
 class Model:
@@ -161,7 +143,7 @@ async def test_an_mcp_server_has_its_secrets_and_nobody_else_sees_them(
     settings: ClaudeSettings, place: Path
 ) -> None:
     """Field case 12.1: a command line is for everybody to read."""
-    (place / "server.py").write_text(MCP_SERVER)
+    (place / "server.py").write_text(TICKETS)
     server = {
         "command": sys.executable,
         "args": [str(place / "server.py")],
@@ -282,9 +264,20 @@ async def test_what_a_turn_used_is_told(settings: ClaudeSettings) -> None:
     assert (ended.code, ended.closes) == ("budget", True)
 
 
-@pytest.mark.skipif(bool(shutil.which("bwrap")), reason="there is a sandbox on this machine")
-async def test_without_the_sandbox_that_is_wanted_nothing_runs(settings: ClaudeSettings) -> None:
-    told = msgspec.structs.replace(settings, sandbox={"enabled": True})
+def path_without(program: str, folder: Path) -> str:
+    """Return a search path on which everything is but one program."""
+    folder.mkdir()
+    for found in [*Path("/usr/bin").iterdir(), *Path("/bin").iterdir()]:
+        if found.name != program and not (folder / found.name).is_symlink():
+            (folder / found.name).symlink_to(found)
+    return str(folder)
+
+
+async def test_without_the_sandbox_that_is_wanted_nothing_runs(
+    settings: ClaudeSettings, place: Path
+) -> None:
+    env = settings.env | {"PATH": path_without("bwrap", place / "bin")}
+    told = msgspec.structs.replace(settings, sandbox={"enabled": True}, env=env)
     with pytest.raises(SessionFailed) as failed:
         await said_of(told)
 
