@@ -44,7 +44,7 @@ from tests.actors.test_lives import covered, open_runs, said
 from tests.kit.awaits import Point, await_points, stands_at, tasks_below
 from tests.kit.bot import ROOM, Bot
 from tests.kit.fakes import ADA, BOT, FakeSession
-from tests.kit.steps import After
+from tests.kit.steps import After, EachStep
 
 ACTORS = Path(actors.__file__).parent
 MOST_STEPS = 1_500
@@ -473,11 +473,8 @@ STORIES = [
 ]
 
 
-async def cut_life(story: Story, steps: int, seen: set[Point]) -> tuple[Bot, bool]:
-    """Run a bot through a story and cancel it after so many steps; return it, and whether it was.
-
-    Where its tasks stood goes into `seen`.
-    """
+def bot_for(story: Story) -> Bot:
+    """Return the bot of a story, the same each time."""
     ORDER.seed(0)
     bot = Bot()
     bot.policy = Policy(
@@ -486,20 +483,37 @@ async def cut_life(story: Story, steps: int, seen: set[Point]) -> tuple[Bot, boo
     bot.log.grant(ROOM)
     if story in PREPARED:
         PREPARED[story](bot)
+    return bot
+
+
+async def cut_life(story: Story, steps: int) -> tuple[Bot, bool]:
+    """Run a bot through a story, cancel it after so many steps; return it and whether it was."""
+    bot = bot_for(story)
     with trio.fail_after(1_000), trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
-            root = nursery.parent_task
-
-            def cut() -> None:
-                for task in tasks_below(root):
-                    seen.update(stands_at(task))
-                scope.cancel()
-
-            with After(steps, cut):
+            with After(steps, scope.cancel):
                 await nursery.start(bot.run)
                 await story(bot)
             nursery.cancel_scope.cancel()
     return bot, scope.cancel_called
+
+
+async def whole_life(story: Story) -> set[Point]:
+    """Run a bot through a story; return where its tasks stood after any step, to be cancelled."""
+    bot, seen = bot_for(story), set[Point]()
+    with trio.fail_after(1_000):
+        async with trio.open_nursery() as nursery:
+            root = nursery.parent_task
+
+            def look() -> None:
+                for task in tasks_below(root):
+                    seen.update(stands_at(task))
+
+            with EachStep(look):
+                await nursery.start(bot.run)
+                await story(bot)
+            nursery.cancel_scope.cancel()
+    return seen
 
 
 async def next_life(before: Bot) -> Bot:
@@ -520,9 +534,8 @@ async def next_life(before: Bot) -> Bot:
 async def test_cancelled_at_any_await_all_is_given_back_and_nothing_is_lost(
     story: Story, autojump_clock: MockClock
 ) -> None:
-    seen: set[Point] = set()
     for steps in range(1, MOST_STEPS):
-        bot, was_cut = await cut_life(story, steps, seen)
+        bot, was_cut = await cut_life(story, steps)
         assert bot.harness.live == [], steps
         assert bot.log.subscribers.get(ROOM, 0) == 0, steps
         after = await next_life(bot)
@@ -569,9 +582,7 @@ async def test_every_await_of_every_actor_is_a_place_of_cancellation(
     """What no story reaches is named above with its reason."""
     seen: set[Point] = set()
     for story in STORIES:
-        for steps in range(1, MOST_STEPS):
-            if not (await cut_life(story, steps, seen))[1]:
-                break
+        seen |= await whole_life(story)
     points = await_points(sorted(ACTORS.glob("*.py")))
     missed = {
         f"{name}: {(ACTORS / name).read_text().splitlines()[line - 1].strip()}"

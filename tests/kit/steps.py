@@ -1,18 +1,19 @@
-"""Cuts a test short at any step that any task takes, for sweeps over all of them."""
+"""Does something at the steps that tasks take: at one of them, for sweeps, or at each."""
 
 from collections.abc import Callable
 from types import TracebackType
+from typing import Self
 
 import trio
 
 
-class After(trio.abc.Instrument):
-    """Does something after a number of task steps, counted while the block runs."""
+class EachStep(trio.abc.Instrument):
+    """Does something after each task step while the block runs."""
 
-    def __init__(self, steps: int, then: Callable[[], object]) -> None:
-        self.left, self._then = steps, then
+    def __init__(self, then: Callable[[], object]) -> None:
+        self._then = then
 
-    def __enter__(self) -> "After":
+    def __enter__(self) -> Self:
         trio.lowlevel.add_instrument(self)
         return self
 
@@ -23,6 +24,17 @@ class After(trio.abc.Instrument):
         traceback: TracebackType | None,
     ) -> None:
         trio.lowlevel.remove_instrument(self)
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._then()
+
+
+class After(EachStep):
+    """Does something once, after a number of task steps."""
+
+    def __init__(self, steps: int, then: Callable[[], object]) -> None:
+        super().__init__(then)
+        self.left = steps
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         self.left -= 1
