@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from actors.clean import clean_text
-from actors.events import Event, Part, SeenChunk
+from actors.events import Event, Part
+from actors.quoting import quote, shortened
+from actors.thread_message import Texts, joined
 
 MESSAGE_CHARACTERS = 4_000
 PAGE_CHARACTERS = 24_000
-CUT = "\n[…]\n"
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -24,20 +25,11 @@ class Message(msgspec.Struct, frozen=True):
 class _Reader:
     def __init__(self, first: Event) -> None:
         self.principal_id, self.seq = first.principal_id, first.seq
-        self._parts: list[list[str]] = []
-        self._open: dict[str, list[str]] = {}
-
-    def take(self, chunk: SeenChunk) -> None:
-        id_ = chunk.id or ""
-        if chunk.type == "text-start" or (chunk.type == "text-delta" and id_ not in self._open):
-            self._parts.append([])
-            self._open[id_] = self._parts[-1]
-        if chunk.type == "text-delta":
-            self._open[id_].append(chunk.delta or "")
+        self.texts = Texts()
 
     def message(self) -> Message:
-        parts = (clean_text("".join(part)).strip() for part in self._parts)
-        return Message(self.principal_id, self.seq, _shortened("\n\n".join(filter(None, parts))))
+        text = joined(part.strip() for part in self.texts.parts)
+        return Message(self.principal_id, self.seq, shortened(text, MESSAGE_CHARACTERS))
 
 
 def messages(events: Iterable[Event]) -> list[Message]:
@@ -46,7 +38,7 @@ def messages(events: Iterable[Event]) -> list[Message]:
     for event in events:
         if event.run_id is not None and isinstance(event.body, Part):
             reader = found.setdefault(event.run_id, _Reader(event))
-            reader.take(event.body.chunk)
+            reader.texts.read(event.body.chunk)
     read = (reader.message() for reader in found.values())
     return [message for message in read if message.text]
 
@@ -65,20 +57,10 @@ def newest(said: Sequence[Message], most: int) -> list[Message]:
 
 def quoted(said: Iterable[Message]) -> str:
     """Return messages as text; each line that somebody wrote is marked, and passes for no other."""
-    blocks = (
-        "\n".join([f"[{m.seq}] {m.principal_id}:", *(f"> {line}" for line in m.text.splitlines())])
-        for m in said
-    )
+    blocks = ("\n".join([f"[{m.seq}] {m.principal_id}:", *quote(m.text)]) for m in said)
     return "\n\n".join(blocks)
 
 
 def one_line(text: str, most: int) -> str:
     """Return a text as one clean line of at most `most` characters."""
     return " ".join(clean_text(text).split())[:most].rstrip()
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= MESSAGE_CHARACTERS:
-        return text
-    half = (MESSAGE_CHARACTERS - len(CUT)) // 2
-    return text[:half] + CUT + text[-half:]
