@@ -63,6 +63,8 @@ from actors.run_owners import RunOwners
 
 logger = logging.getLogger(__name__)
 
+LOOK_UP_S = 20.0
+"""Longest wait for who somebody is; then the id alone does."""
 PAST_EVENTS = 2_000
 """So much of the log is read for what was said before; a long answer is many events."""
 
@@ -291,9 +293,10 @@ class ThreadActor:
     async def _look_up(self, principal_ids: tuple[str, ...]) -> None:
         people: Sequence[Person] = ()
         try:
-            people = await self._log.people(self._thread_id, principal_ids)
-        except Refused as refused:
-            logger.warning("it is not known who takes part: %s", refused)
+            with trio.fail_after(LOOK_UP_S):
+                people = await self._log.people(self._thread_id, principal_ids)
+        except (Refused, trio.TooSlowError) as why:
+            logger.warning("it is not known who takes part: %r", why)
         await self._inbox_send.send(PeopleFound(tuple(people)))
 
     async def _look_back(self) -> None:

@@ -124,7 +124,8 @@ class Claude(Section, frozen=True, kw_only=True):
     """Most steps of the agent for one message: it then stops and says so."""
     max_budget_usd: Usd | None = None
     """What one answer may cost, by Claude Code's own count: beyond it the agent is stopped and says
-    so. A session is then opened anew for each answer, which takes half a second."""
+    so. A session is then opened anew for each answer, which takes half a second, and what runs in
+    background ends with it."""
     skills: Literal["all"] | tuple[SkillName, ...] | None = None
     """The skills the model is told of, of those that `settingSources` and `plugins` bring: `"all"`,
     or their names; Claude Code's own choice when absent."""

@@ -103,6 +103,22 @@ async def in_another_life(before: Bot) -> Bot:
     return after
 
 
+async def test_a_server_that_never_says_who_is_who_holds_no_answer_up(
+    autojump_clock: MockClock,
+) -> None:
+    async with bot_in_room() as bot:
+
+        async def nothing(*_: object) -> list[Person]:
+            await trio.sleep_forever()
+            raise AssertionError
+
+        bot.log.people = nothing  # type: ignore[method-assign,assignment]  # a fault on order
+        bot.log.say(ROOM, "hello")
+        await bot.until_finished(1)
+
+        assert bot.log.text(ROOM) == "echo: hello"
+
+
 async def test_unaddressed_messages_are_settled_and_reach_the_agent_with_the_next_that_is(
     autojump_clock: MockClock,
 ) -> None:
