@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from scuba.cli.questions import lines, questions
 from scuba.redaction import harmless
 from scuba.wire import Envelope, Struct
 
@@ -67,6 +68,8 @@ class Renderer:
         self._thread, self._options = thread, options
         self._running: tuple[str, str, str] | None = None
         self._mid_line = False
+        self._questions: set[str] = set()
+        """Calls that ask people something."""
         self._noticed: object = None
         """The newest notice: a run that ends with the same words need not repeat them."""
 
@@ -102,9 +105,12 @@ class Renderer:
                 if self._running == _stream(event, chunk):
                     yield from self._new_line()
             case "tool-approval-request":
-                yield from self._line("  waits for somebody's decision:", "ask")
-                for verb in ("approve", "deny"):
-                    yield from self._line(f"    {self._command(verb, chunk)}", "ask")
+                yield from self._asks(chunk)
+            case "tool-input-available" if asked := questions(chunk.tool_name, chunk.input):
+                self._questions.add(chunk.tool_call_id or "")
+                yield from self._line(f"{_safe(event.principal_id)} asks:", "tool")
+                for text in (text for question in asked for text in lines(question)):
+                    yield from self._line(f"  {_safe(text)}", "tool")
             case _:
                 for text, style in _block(event, chunk):
                     yield from self._line(text, style)
@@ -121,6 +127,16 @@ class Renderer:
             self._running = _stream(event, chunk)
         yield Segment(text, "thinking" if thinking else "text")
         self._mid_line = not text.endswith("\n")
+
+    def _asks(self, chunk: _Chunk) -> Iterator[Segment]:
+        """Tell how to decide; a question wants an answer in place of a yes."""
+        if chunk.tool_call_id in self._questions:
+            what, commands = "answer", [f"{self._command('answer', chunk)} 'your answer'"]
+        else:
+            what, commands = "decision", [self._command("approve", chunk)]
+        yield from self._line(f"  waits for somebody's {what}:", "ask")
+        for command in (*commands, self._command("deny", chunk)):
+            yield from self._line(f"    {command}", "ask")
 
     def _line(self, text: str, style: Style) -> Iterator[Segment]:
         yield from self._new_line()

@@ -167,6 +167,28 @@ def test_a_turn_reads_like_a_conversation() -> None:
     )
 
 
+def test_a_question_shows_its_options_and_how_to_answer() -> None:
+    """Field case 3.9."""
+    options = [{"label": "Postgres", "description": "a server"}, {"label": "none\x1b"}]
+    asked = {"questions": [{"question": "Which db?", "header": "DB", "options": options}]}
+    text = shown(
+        part("tool-input-available", toolCallId="q1", toolName="AskUserQuestion", input=asked),
+        part("tool-approval-request", approvalId="q1", toolCallId="q1"),
+        part("tool-input-available", toolCallId="q2", toolName="AskUserQuestion", input={"odd": 1}),
+    )
+
+    assert text == (
+        "bot-a asks:\n"
+        "  Which db?\n"
+        "    Postgres: a server\n"
+        "    none\\u001b\n"
+        "  waits for somebody's answer:\n"
+        "    scuba answer main q1 'your answer'\n"
+        "    scuba deny main q1\n"
+        'bot-a calls AskUserQuestion {"odd":1}\n'
+    )
+
+
 def test_two_who_speak_at_once_are_told_apart() -> None:
     text = shown(
         part("text-delta", "a", "r1", id="t", delta="one "),
